@@ -77,9 +77,9 @@ private:
       return error;
     }
     if (auto loss = dyn_cast<CrossEntropyOp>(op)) {
-      auto gradient = CrossEntropyGradOp::create(builder, op->getLoc(), loss.getLoss().getType(),
-                                                 loss.getLogits().getType(), loss.getLogits(),
-                                                 loss.getTargets());
+      auto gradient = CrossEntropyGradOp::create(
+          builder, op->getLoc(), loss.getLoss().getType(), loss.getLogits().getType(),
+          loss.getLogits(), loss.getTargets(), loss.getSmoothingAttr(), loss.getZAttr());
       gradients.loss = gradient.getLoss();
       accumulate(loss.getLogits(), gradient.getDlogits());
       return success();
@@ -89,7 +89,8 @@ private:
     auto gradient = LinearCrossEntropyGradOp::create(
         builder, op->getLoc(), loss.getLoss().getType(), loss.getHidden().getType(),
         loss.getWeight().getType(), bias && active.contains(bias) ? bias.getType() : Type(),
-        loss.getHidden(), loss.getWeight(), bias, loss.getTargets(), loss.getScaleAttr());
+        loss.getHidden(), loss.getWeight(), bias, loss.getTargets(), loss.getScaleAttr(),
+        loss.getSmoothingAttr(), loss.getZAttr());
     gradients.loss = gradient.getLoss();
     accumulate(loss.getHidden(), gradient.getDhidden());
     accumulate(loss.getWeight(), gradient.getDweight());

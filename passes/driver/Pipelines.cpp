@@ -196,7 +196,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
     freeze.match = training.freezeMatch;
     passes.addPass(createFreeze(freeze));
   }
-  passes.addPass(createAttachLoss());
+  passes.addPass(createAttachLoss({training.labelSmoothing, training.zLoss}));
 }
 
 void buildPlanStagesPipeline(OpPassManager &passes, const PlanStagesOptions &options) {

@@ -45,6 +45,10 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
   Option<std::string> modulesToSave{
       *this, "modules-to-save",
       llvm::cl::desc("Regular expression over parameters whose modules train beside adapters")};
+  Option<double> labelSmoothing{*this, "label-smoothing", llvm::cl::init(0),
+                                llvm::cl::desc("Share of a label that all tokens have alike")};
+  Option<double> zLoss{*this, "z-loss", llvm::cl::init(0),
+                       llvm::cl::desc("Factor of the squared log sum exp of a token's logits")};
   Option<std::string> routerLossCoefficient{
       *this, "router-loss-coefficient",
       llvm::cl::desc("What the routers' loss counts, 0: nothing; empty: as the graph says")};

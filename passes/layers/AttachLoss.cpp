@@ -90,11 +90,13 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
     Value targets = BatchValueOp::create(builder, loc, integers, "targets");
 
     Operation *loss;
+    FloatAttr share = builder.getF64FloatAttr(smoothing), squared = builder.getF64FloatAttr(z);
     if (std::optional<LinearLogits> match = matchLinear(logits))
-      loss = buildLinear(builder, *match, targets, losses, integers);
+      loss = buildLinear(builder, *match, targets, losses, integers, share, squared);
     else
       loss = CrossEntropyOp::create(builder, loc, losses, integers,
-                                    flatten(builder, logits, (*shape)[2].constant), targets);
+                                    flatten(builder, logits, (*shape)[2].constant), targets, share,
+                                    squared);
     yield->insertOperands(1, loss->getResults());
     addOutputs(*graph, *head, {losses, integers});
   }
@@ -130,7 +132,8 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
   }
 
   Operation *buildLinear(OpBuilder &builder, const LinearLogits &match, Value targets,
-                         RankedTensorType losses, RankedTensorType integers) {
+                         RankedTensorType losses, RankedTensorType integers, FloatAttr share,
+                         FloatAttr squared) {
     LinearOp linear = match.linear;
     Location loc = linear.getLoc();
     auto inputType = cast<RankedTensorType>(linear.getInput().getType());
@@ -151,7 +154,8 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
       bias = MulOp::create(builder, loc, type, bias, scale);
     }
     return LinearCrossEntropyOp::create(builder, loc, losses, integers, hidden, weight, bias,
-                                        targets, builder.getF64FloatAttr(match.scale));
+                                        targets, builder.getF64FloatAttr(match.scale), share,
+                                        squared);
   }
 
   /// Rebuilds the head with two more results behind the logits and returns them from @main.

@@ -68,6 +68,10 @@ def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
     possibly scaled by a constant, become linear_cross_entropy, which needs no logits in memory;
     anything else becomes cross_entropy of the logits.
   }];
+  let options = [
+    Option<"smoothing", "smoothing", "double", "0", "Label smoothing, in [0, 1)">,
+    Option<"z", "z", "double", "0", "Factor of the squared log sum exp of a row of logits">,
+  ];
 }
 
 #endif // PASSES_LAYERS_PASSES_TD

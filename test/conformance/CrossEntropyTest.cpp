@@ -1,4 +1,5 @@
 #include "test/conformance/KernelTest.h"
+#include <numeric>
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;
@@ -11,7 +12,7 @@ struct Loss {
 };
 
 Loss reference(const std::vector<double> &logits, const std::vector<int32_t> &targets,
-               int64_t width) {
+               int64_t width, double smoothing = 0, double z = 0) {
   Loss r;
   r.dlogits.assign(logits.size(), 0);
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -24,10 +25,12 @@ Loss reference(const std::vector<double> &logits, const std::vector<int32_t> &ta
     double sum = 0;
     for (int64_t j = 0; j < width; ++j)
       sum += std::exp(x[j] - x[arg]);
-    r.loss.back() = x[arg] + std::log(sum) - x[targets[i]];
+    const double norm = x[arg] + std::log(sum), mean = std::accumulate(x, x + width, 0.0) / width;
+    r.loss.back() = norm - (1 - smoothing) * x[targets[i]] - smoothing * mean + z * norm * norm;
     r.prediction.back() = static_cast<int32_t>(arg);
     for (int64_t j = 0; j < width; ++j)
-      r.dlogits[i * width + j] = std::exp(x[j] - x[arg]) / sum - (j == targets[i]);
+      r.dlogits[i * width + j] = std::exp(x[j] - norm) * (1 + 2 * z * norm) -
+                                 (j == targets[i]) * (1 - smoothing) - smoothing / width;
   }
   return r;
 }
@@ -70,6 +73,38 @@ TEST(CrossEntropy, LossGradientPrediction) {
     for (int64_t i = 0; i < rows; ++i)
       ASSERT_EQ(prediction[i], want.prediction[i]);
   }
+}
+
+TEST(CrossEntropy, SmoothedLabelsAndSquaredNorms) {
+  std::mt19937 random(5);
+  for (auto [smoothing, z] : {std::pair{0.1, 0.0}, {0.0, 1e-2}, {0.25, 1e-3}}) {
+    const int64_t rows = 40, width = 333;
+    Tensor<float> logits = randomTensor(random, {rows, width}, {}, 3, 5.f), loss({rows});
+    const std::vector<int32_t> targets = makeTargets(rows, width, random);
+    std::vector<double> values;
+    for (int64_t i = 0; i < logits.elements(); ++i)
+      values.push_back(logits[i]);
+    const Loss want = reference(values, targets, width, smoothing, z);
+    Tensor<int32_t> t = ints(targets);
+    EXPECT_OK(runKernel("cross_entropy",
+                        {{"logits", logits.view},
+                         {"targets", t.view},
+                         {"loss", loss.view},
+                         {"dlogits", logits.view}},
+                        {{"smoothing", smoothing}, {"z", z}}, 2));
+    expectNear(loss, want.loss, 4e-6, 4e-6, "loss");
+    expectNear(logits, want.dlogits, 2e-6, 2e-5, "dlogits");
+  }
+}
+
+TEST(CrossEntropy, RejectsTermsThatAreNone) {
+  std::mt19937 random(5);
+  Tensor<float> logits = randomTensor(random, {2, 3}, {}, 3, 5.f), loss({2});
+  Tensor<int32_t> t = ints({1, 2});
+  for (auto [name, value] : {std::pair{"smoothing", 1.0}, {"smoothing", -0.1}, {"z", -1.0}})
+    EXPECT_FALSE(runKernel("cross_entropy",
+                           {{"logits", logits.view}, {"targets", t.view}, {"loss", loss.view}},
+                           {{name, value}}, 2));
 }
 
 TEST(CrossEntropy, EqualLogitsPredictTheLowest) {

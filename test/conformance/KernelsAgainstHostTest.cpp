@@ -439,7 +439,8 @@ TEST_F(AgainstHost, Losses) {
     const int64_t tokens = r.size(70), width = 1 + r.size(r.chance(30) ? 1500 : 300);
     const int64_t cols = 1 + r.upTo(60);
     Tensor<int32_t> targets = r.indices(tokens, -1, width);
-    BothSides whole("cross_entropy", {});
+    const double scale = r.oneOf({1.0, 0.5}), s = r.oneOf({0.0, 0.1}), z = r.oneOf({0.0, 1e-3});
+    BothSides whole("cross_entropy", {{"smoothing", s}, {"z", z}});
     whole.in("logits", r.floats({tokens, width}, {}, 3), bf16);
     whole.exact("targets", targets);
     whole.out("loss", r.dense({tokens}));
@@ -451,11 +452,10 @@ TEST_F(AgainstHost, Losses) {
     if (HasFatalFailure())
       return;
 
-    const double scale = r.oneOf({1.0, 0.5});
     const Tensor<float> hidden = r.floats({tokens, cols}), bias = r.dense({width}),
                         weight = r.floats({width, cols}, {}, 0.3f);
     const bool biased = r.chance(40);
-    BothSides linear("linear_cross_entropy", {{"scale", scale}});
+    BothSides linear("linear_cross_entropy", {{"scale", scale}, {"smoothing", s}, {"z", z}});
     linear.in("hidden", hidden, bf16);
     linear.in("weight", weight, bf16);
     linear.exact("targets", targets);

@@ -79,6 +79,23 @@ class GoingOn(Case):
                     shutil.rmtree(self.path(again))
 
 
+    def test_an_update_of_steps_of_both_modes(self):
+        """With a learning rate of zero the losses of an update are those of its steps."""
+        modes = [Mode("short", 2, self.samples, 1), Mode("long", 1, self.samples, 1)]
+        batches = self.folder("b", modes, [0, 1] * 5)
+        program = self.program("p", batches, 1, 1)
+        _, steps = self.train(program, batches, "--lr", 0, log="steps.jsonl")
+        said, updates = self.train(program, batches, "--lr", 0, "--accumulate", 2, log="updates.jsonl")
+        self.assertIn("an update takes the micro-batches of 2 steps of the list", said)
+        self.assertEqual(len(updates), len(steps) // 2)
+        for update, (short, long) in zip(updates, zip(steps[::2], steps[1::2]), strict=True):
+            for count in ("label_tokens", "samples", "tokens", "tiles"):
+                self.assertEqual(update[count], short[count] + long[count])
+            labels = short["loss"] * short["label_tokens"] + long["loss"] * long["label_tokens"]
+            self.assertAlmostEqual(update["loss"], labels / update["label_tokens"], delta=1e-6)
+            self.assertEqual(update["mode"], "long")
+
+
 class Normalizers(Case):
     def test_label_tokens_of_the_epoch(self):
         order = [0, 1] * 5

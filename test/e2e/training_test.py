@@ -144,6 +144,33 @@ class Groups(Case):
         self.assertIn("no parameter that trains", self.train(frozen, steps, "--lr-of", "vision=1", code=1)[0])
 
 
+class Losses(Case):
+    """Label smoothing and z-loss, flags of the compiler."""
+
+    def test_losses_are_pytorchs(self):
+        for name, stages in (("label smoothing", 1), ("z-loss", 1), ("both losses", 2)):
+            with self.subTest(name=name):
+                case = CASES[name]
+                program = self.compile(case["steps"], "--stages", stages, *case["compile_flags"])
+                self.judge(self.train(program, case["steps"], *case["flags"])[1], case["steps"])
+
+    def test_evaluation_has_the_same_loss(self):
+        case = CASES["both losses"]
+        loss = {}
+        for name, flags in (("plain", ()), ("both", case["compile_flags"])):
+            program, log = self.compile(case["steps"], *flags, name=name), self.path(f"{name}.json")
+            self.call("omnibal-run", program, "--weights", f"{MODEL}/model.safetensors", "--data", f"{MODEL}/data-000000.tar",
+                      "--preprocess", f"{MODEL}/preprocessor_config.json", "--threads", 1, "--evaluate", "--log", log)
+            with open(log) as file:
+                loss[name] = json.load(file)["loss"]
+        self.assertGreater(loss["both"], loss["plain"] + 0.001)
+
+    def test_terms_that_are_none_are_refused(self):
+        for flags in (("--label-smoothing", 1), ("--label-smoothing", -0.1), ("--label-smoothing", "nan"), ("--z-loss", -1), ("--z-loss", "inf")):
+            self.assertIn(flags[0], self.call("omnibal-compile", f"{MODEL}/model.onnx", "--tiles", 4, "--tokens", 100, *flags,
+                                              "-o", self.path("none"), code=2))
+
+
 class Accumulation(Case):
     """An update of several steps of the list, against reference.json's runs, which have four groups a step."""
 

@@ -95,8 +95,8 @@ class Model:
         return dict(pixel_values=torch.cat(rows), image_grid_thw=torch.tensor(grids),
                     mm_token_type_ids=(ids == self.image_token).int())
 
-    def loss_of(self, key, dtype):
-        """Sum over the sample's label tokens, and how many there are."""
+    def loss_of(self, key, dtype, loss=None):
+        """Sum over the sample's label tokens, cross entropy or another `loss` of logits and labels, and how many there are."""
         sample = self.samples[key]
         ids, labels = torch.tensor([sample["input_ids"]]), torch.tensor(sample["labels"][1:])
         inputs = dict(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
@@ -109,7 +109,8 @@ class Model:
             inputs.update(self.in_patches(planes, ids) if self.patches else self.in_tiles(planes))
         with InDouble() if dtype == torch.float64 else contextlib.nullcontext():
             logits = self.model(**inputs).logits
-        return F.cross_entropy(logits[0, :-1], labels, ignore_index=-100, reduction="sum"), int((labels != -100).sum())
+        loss = loss or (lambda rows, labels: F.cross_entropy(rows, labels, ignore_index=-100, reduction="sum"))
+        return loss(logits[0, :-1], labels), int((labels != -100).sum())
 
     def train(self, variant, dtype, steps):
         """[(loss, gradient norm, labels)], and the gradients of the first step by name."""

@@ -11,6 +11,7 @@ import os
 import sys
 
 import torch
+import torch.nn.functional as F
 from gradient_projections import VISION, Model
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -42,6 +43,14 @@ def by_layer(name, parameter):
     return settings
 
 
+def cross_entropy(smoothing, z):
+    """The loss of a sample's label tokens, from its logits and labels."""
+    def loss(logits, labels):
+        squared = torch.logsumexp(logits[labels != -100], -1).square().sum()
+        return F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum", label_smoothing=smoothing) + z * squared
+    return loss
+
+
 def adamw(groups):
     return torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPSILON, foreach=False)
 
@@ -50,6 +59,9 @@ CASES = {
     "groups": dict(flags=["--lr-of", "vision=1e-4", "--weight-decay-of", "vision_tower=0.2", "--lr-of", "projector=5e-3",
                           "--warmup-of", "projector=4"], groups=by_part),
     "layer decay": dict(flags=["--layer-decay", 0.5], groups=by_layer),
+    "label smoothing": dict(flags=[], compile_flags=["--label-smoothing", 0.1], loss=cross_entropy(0.1, 0.0)),
+    "z-loss": dict(flags=[], compile_flags=["--z-loss", 0.01], loss=cross_entropy(0.0, 0.01)),
+    "both losses": dict(flags=[], compile_flags=["--label-smoothing", 0.2, "--z-loss", 0.001], loss=cross_entropy(0.2, 0.001)),
 }
 
 
@@ -68,7 +80,7 @@ def train(model, case, dtype, steps):
     log = []
     for step in steps:
         optimizer.zero_grad(set_to_none=True)
-        parts = [model.loss_of(key, dtype) for group in step["groups"] for key in group]
+        parts = [model.loss_of(key, dtype, case.get("loss")) for group in step["groups"] for key in group]
         count = sum(labels for _, labels in parts)
         loss = sum(part for part, _ in parts) / count
         loss.backward()
@@ -96,6 +108,7 @@ def main():
             continue
         exact, single = (train(model, case, dtype, steps) for dtype in (torch.float64, torch.float32))
         result[name] = {"flags": [*map(str, [*BASE_FLAGS, *case["flags"]])],
+                        "compile_flags": [*map(str, case.get("compile_flags", []))],
                         "steps": [{"groups": step["groups"], "loss_float64": repr(a[0]), "loss_float32": repr(b[0]),
                                    "grad_norm_float64": repr(a[1]), "grad_norm_float32": repr(b[1])}
                                   for step, a, b in zip(steps, exact, single, strict=True)]}

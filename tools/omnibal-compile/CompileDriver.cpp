@@ -103,6 +103,8 @@ private:
     if (options.routerLossCoefficient) // so many digits that it is the same number again
       pipeline.routerLossCoefficient =
           llvm::formatv("{0:e17}", *options.routerLossCoefficient).str();
+    pipeline.labelSmoothing = options.labelSmoothing;
+    pipeline.zLoss = options.zLoss;
     pipeline.target = options.target;
     pipeline.compute = options.dtype;
     pipeline.cluster = options.cluster;

@@ -2,9 +2,11 @@
 #include "tools/omnibal-compile/Options.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/support/Formats.h"
+#include "tools/NumberChecks.h"
 #include "tools/omnibal-compile/AdapterOptions.h"
 #include "tools/omnibal-compile/LengthGroupOptions.h"
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 namespace omnibal::compile {
 namespace {
@@ -107,6 +109,15 @@ void describe(CLI::App &app, Options &o) {
                  "what the balancing loss of routers counts beside the mean loss of a token; 0: it "
                  "is left out (default: as the model has it)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--label-smoothing", o.labelSmoothing,
+                 "share of every label that all tokens of the vocabulary have alike, in [0, 1)")
+      ->capture_default_str()
+      ->check(rt::number(0, false, std::nextafter(1.0, 0.0)));
+  app.add_option("--z-loss", o.zLoss,
+                 "factor of the squared log of the sum of a token's exponentiated logits, which is "
+                 "added to its loss")
+      ->capture_default_str()
+      ->check(rt::number(0));
   app.add_option("--target", o.target, "backend that runs the program")
       ->capture_default_str()
       ->check(CLI::IsMember({"host", "cuda"}));

@@ -38,7 +38,8 @@ struct Options {
   double loraAlpha = 32;
   bool rslora = false;
   std::optional<double> routerLossCoefficient; ///< none: the graph's
-  int64_t memoryLimitBytes = 0;                ///< 0: none
+  double labelSmoothing = 0, zLoss = 0;
+  int64_t memoryLimitBytes = 0; ///< 0: none
   std::string batches;
   std::vector<std::string> calibration;
   std::string emitProblem, emitStepProblem, emitBatchCost, trace, report;

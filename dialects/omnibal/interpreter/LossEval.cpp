@@ -1,15 +1,24 @@
 //===- LossEval.cpp - Cross entropies and their gradients --------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 
 namespace omnibal {
 namespace {
 
+/// What is added to the cross entropy of a row.
+struct LossTerms {
+  double smoothing = 0, z = 0;
+};
+template <typename OpT> LossTerms termsOf(OpT op) {
+  return {op.getSmoothing().convertToDouble(), op.getZ().convertToDouble()};
+}
+
 /// Loss of one row of logits; with `grad`, its gradient.
 FailureOr<double> rowLoss(Operation *op, const double *logits, int64_t width, int64_t target,
-                          double *grad) {
+                          const LossTerms &terms, double *grad) {
   if (target < 0)
     return 0.0; // no label
   if (target >= width)
@@ -19,9 +28,12 @@ FailureOr<double> rowLoss(Operation *op, const double *logits, int64_t width, in
   for (int64_t c = 0; c < width; ++c)
     sum += std::exp(logits[c] - top);
   double norm = top + std::log(sum);
+  const double mean = std::accumulate(logits, logits + width, 0.0) / width;
   for (int64_t c = 0; grad && c < width; ++c)
-    grad[c] = std::exp(logits[c] - norm) - (c == target);
-  return norm - logits[target];
+    grad[c] = std::exp(logits[c] - norm) * (1 + 2 * terms.z * norm) - terms.smoothing / width -
+              (c == target) * (1 - terms.smoothing);
+  return norm - (1 - terms.smoothing) * logits[target] - terms.smoothing * mean +
+         terms.z * norm * norm;
 }
 
 /// The prediction where the op has one: -1 at rows without a target until it is set.
@@ -33,14 +45,14 @@ HostTensor *addPrediction(Evaluation &e, bool withGradient, const HostTensor &ta
   return &prediction;
 }
 
-LogicalResult crossEntropy(Evaluation &e, bool withGradient) {
+LogicalResult crossEntropy(Evaluation &e, const LossTerms &terms, bool withGradient) {
   const HostTensor &logits = e.operand(0), &targets = e.operand(1);
   HostTensor &loss = e.addResult(targets.shape);
   HostTensor *prediction = addPrediction(e, withGradient, targets);
   HostTensor *grad = withGradient ? &e.addResult(logits.shape) : nullptr;
   int64_t width = logits.shape.back();
   for (int64_t row = 0; row < targets.size(); ++row) {
-    auto value = rowLoss(e.op, &logits.floats[row * width], width, targets.ints[row],
+    auto value = rowLoss(e.op, &logits.floats[row * width], width, targets.ints[row], terms,
                          grad ? &grad->floats[row * width] : nullptr);
     if (failed(value))
       return failure();
@@ -52,8 +64,8 @@ LogicalResult crossEntropy(Evaluation &e, bool withGradient) {
   return success();
 }
 
-LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, bool withGradients,
-                                 bool withBiasGradient) {
+LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, const LossTerms &terms,
+                                 bool withGradients, bool withBiasGradient) {
   const HostTensor &hidden = e.operand(0), &weight = e.operand(1), &targets = *e.operands.back();
   const HostTensor *bias = hasBias ? e.operands[2] : nullptr;
   int64_t size = weight.shape[1], width = weight.shape[0];
@@ -72,7 +84,7 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, bool
     multiplyAdd(logits.data(), x, byColumn.data(), 1, width, size);
     for (int64_t c = 0; c < width; ++c)
       logits[c] = scale * logits[c] + (bias ? bias->floats[c] : 0);
-    auto value = rowLoss(e.op, logits.data(), width, targets.ints[row], grad.data());
+    auto value = rowLoss(e.op, logits.data(), width, targets.ints[row], terms, grad.data());
     if (failed(value))
       return failure();
     loss.floats[row] = *value;
@@ -95,15 +107,15 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, bool
 
 std::optional<LogicalResult> evaluateLoss(Evaluation &e) {
   return llvm::TypeSwitch<Operation *, std::optional<LogicalResult>>(e.op)
-      .Case([&](CrossEntropyOp) { return crossEntropy(e, false); })
-      .Case([&](CrossEntropyGradOp) { return crossEntropy(e, true); })
+      .Case([&](CrossEntropyOp op) { return crossEntropy(e, termsOf(op), false); })
+      .Case([&](CrossEntropyGradOp op) { return crossEntropy(e, termsOf(op), true); })
       .Case([&](LinearCrossEntropyOp op) {
-        return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(), false,
-                                  false);
+        return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(),
+                                  termsOf(op), false, false);
       })
       .Case([&](LinearCrossEntropyGradOp op) {
-        return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(), true,
-                                  bool(op.getDbias()));
+        return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(),
+                                  termsOf(op), true, bool(op.getDbias()));
       })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -153,14 +153,27 @@ OMNIBAL_SHAPE_RULE(ImageMergeGradOp) {
 }
 
 namespace {
+/// The smoothing takes less than all of the target's share, and both terms are finite.
+template <typename OpT> LogicalResult verifyLossTerms(OpT op) {
+  const double smoothing = op.getSmoothing().convertToDouble(), z = op.getZ().convertToDouble();
+  if (!(smoothing >= 0 && smoothing < 1))
+    return op.emitOpError() << "smoothing is " << smoothing << "; it must be in [0, 1)";
+  if (!(z >= 0) || std::isinf(z))
+    return op.emitOpError() << "z is " << z << "; it must be a finite number of at least 0";
+  return success();
+}
+
 /// Rows of logits or hidden states are those of the targets; a leading 1 may be missing.
-LogicalResult verifyTargets(Operation *op, ArrayRef<SymbolicDim> rows,
-                            const SymbolicShape &targets) {
+template <typename OpT>
+LogicalResult verifyTargets(OpT op, ArrayRef<SymbolicDim> rows, const SymbolicShape &targets) {
+  // cross_entropy_c2, cross_entropy_grad_c2, linear_cross_entropy_c2, linear_cross_entropy_grad_c3
+  if (failed(verifyLossTerms(op)))
+    return failure();
   if (rows.empty())
-    return op->emitOpError("needs logits or hidden states of rank 1 or more");
+    return op.emitOpError("needs logits or hidden states of rank 1 or more");
   if (!sameElementCount(rows.drop_back(), targets))
-    return op->emitOpError() << "has " << toString(targets) << " targets for "
-                             << toString(rows.drop_back()) << " rows";
+    return op.emitOpError() << "has " << toString(targets) << " targets for "
+                            << toString(rows.drop_back()) << " rows";
   return success();
 }
 } // namespace

@@ -173,26 +173,38 @@ def GroupedLinearWeightGradOp : Omnibal_PureOp<"grouped_linear_weight_grad"> {
 
 def CrossEntropyOp : Omnibal_PureOp<"cross_entropy", [Diff]> {
   let summary = "Per-row loss of logits [.., W] at targets (i32, -1 = none: loss 0); result [..]";
-  let description = "`prediction` (i32 [..]): arg max, lowest index, at rows with a target, else -1.";
-  let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets);
+  let description = [{
+    `prediction` (i32 [..]): arg max, lowest index, at rows with a target, else -1. With s =
+    `smoothing`, L = log sum exp of a row x, and t its target, the loss is
+    L - (1 - s) x[t] - s mean(x) + `z` L^2.
+  }];
+  let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
+                       DefaultValuedAttr<F64Attr, "0.0">:$z);
   let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
 }
 def CrossEntropyGradOp : Omnibal_PureOp<"cross_entropy_grad"> {
   let summary = "Gradient of the SUM of losses times nothing else; also gives the losses";
-  let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets);
+  let arguments = (ins FloatTensor:$logits, IndexingTensor:$targets,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
+                       DefaultValuedAttr<F64Attr, "0.0">:$z);
   let results = (outs FloatTensor:$loss, FloatTensor:$dlogits);
 }
 def LinearCrossEntropyOp : Omnibal_PureOp<"linear_cross_entropy", [Diff]> {
   let summary = "cross_entropy(scale * (hidden weight^T) + bias) without keeping logits";
-  let description = "`prediction` as in cross_entropy.";
+  let description = "`prediction`, `smoothing` and `z` as in cross_entropy.";
   let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
-                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
+                       DefaultValuedAttr<F64Attr, "0.0">:$z);
   let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
 }
 def LinearCrossEntropyGradOp : Omnibal_PureOp<"linear_cross_entropy_grad"> {
   let summary = "Losses and gradients of their sum in one pass; unused gradients cost nothing";
   let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
-                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
+                       DefaultValuedAttr<F64Attr, "0.0">:$z);
   let results = (outs FloatTensor:$loss, FloatTensor:$dhidden, FloatTensor:$dweight,
                       Optional<FloatTensor>:$dbias);
 }

@@ -178,7 +178,8 @@ Value scaleRows(GradientBuilder &b, Value rows, Value factors) {
 OMNIBAL_GRADIENT_RULE(CrossEntropyOp) {
   if (!needs(0))
     return success();
-  auto grad = createOp<CrossEntropyGradOp>(b.builder, b.loc, op.getLogits(), op.getTargets());
+  auto grad = createOp<CrossEntropyGradOp>(b.builder, b.loc, op.getLogits(), op.getTargets(),
+                                           op.getSmoothingAttr(), op.getZAttr());
   gradients[0] = scaleRows(b, grad.getDlogits(), g[0]);
   return success();
 }
@@ -192,7 +193,8 @@ void linearLossInFull(LinearCrossEntropyOp op, GradientBuilder &b, Value dloss,
   Value logits = b.mul(b.create<LinearOp>(hidden, weight, Value(), false), scale);
   if (op.getBias())
     logits = b.add(logits, op.getBias());
-  auto grad = createOp<CrossEntropyGradOp>(b.builder, b.loc, logits, op.getTargets());
+  auto grad = createOp<CrossEntropyGradOp>(b.builder, b.loc, logits, op.getTargets(),
+                                           op.getSmoothingAttr(), op.getZAttr());
   Value dlogits = scaleRows(b, grad.getDlogits(), dloss), scaled = b.mul(dlogits, scale);
   if (needs(0))
     gradients[0] = b.create<LinearOp>(scaled, weight, Value(), true);
@@ -214,7 +216,7 @@ OMNIBAL_GRADIENT_RULE(LinearCrossEntropyOp) {
   auto grad = LinearCrossEntropyGradOp::create(
       b.builder, b.loc, op.getLoss().getType(), op.getHidden().getType(), op.getWeight().getType(),
       op.getBias() ? op.getBias().getType() : Type(), op.getHidden(), op.getWeight(), op.getBias(),
-      op.getTargets(), op.getScaleAttr());
+      op.getTargets(), op.getScaleAttr(), op.getSmoothingAttr(), op.getZAttr());
   if (needs(0))
     gradients[0] = grad.getDhidden();
   if (needs(1))

@@ -23,6 +23,16 @@ int64_t fewestDeviceRows(int64_t vocabulary, int64_t features, int64_t tokens) {
   return llvm::divideCeil(4 * (tokens + 1) + borders + row, 4 * std::max<int64_t>(1, vocabulary));
 }
 
+/// What is not there is as usual.
+void setNumber(Call &call, StringRef name, const llvm::APFloat &value, double usual) {
+  if (const double number = value.convertToDouble(); number != usual)
+    call.attributes[name.str()] = number;
+}
+template <typename OpT> void setLossTerms(Call &call, OpT op) {
+  setNumber(call, "smoothing", op.getSmoothing(), 0);
+  setNumber(call, "z", op.getZ(), 0);
+}
+
 } // namespace
 
 LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
@@ -42,7 +52,11 @@ LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
     add("prediction", forward.getPrediction(), false);
   else
     add("dlogits", cast<CrossEntropyGradOp>(op).getDlogits(), true);
-  call(op, "cross_entropy", std::move(operands));
+  Call &entropy = call(op, "cross_entropy", std::move(operands));
+  if (auto forward = dyn_cast<CrossEntropyOp>(op))
+    setLossTerms(entropy, forward);
+  else
+    setLossTerms(entropy, cast<CrossEntropyGradOp>(op));
   return success();
 }
 
@@ -90,10 +104,12 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
     if (backward.getDbias() && !backward.getDbias().use_empty())
       operands.emplace_back("dbias", gradientTarget(backward.getDbias(), op));
   }
-  double scale = (forward ? forward.getScale() : backward.getScale()).convertToDouble();
   Call &entropy = call(op, "linear_cross_entropy", std::move(operands));
-  if (scale != 1.0)
-    entropy.attributes["scale"] = scale;
+  setNumber(entropy, "scale", forward ? forward.getScale() : backward.getScale(), 1);
+  if (forward)
+    setLossTerms(entropy, forward);
+  else
+    setLossTerms(entropy, backward);
   return success();
 }
 

@@ -1,4 +1,5 @@
 #include "runtime/device/calls/BoundLoss.h"
+#include <cmath>
 #include <tuple>
 
 namespace omnibal::rt {
@@ -15,9 +16,20 @@ Status checkRows(const CheckedKernel &kernel, std::span<const TensorView> views,
 
 } // namespace
 
+LossTerms LossTerms::of(CallReader &call) {
+  LossTerms terms{static_cast<float>(call.number("smoothing", 0)),
+                  static_cast<float>(call.number("z", 0))};
+  if (!(terms.smoothing >= 0 && terms.smoothing < 1))
+    call.fail("attribute 'smoothing' must be in [0, 1)");
+  if (!(terms.z >= 0) || std::isinf(terms.z))
+    call.fail("attribute 'z' must be a finite number of at least 0");
+  return terms;
+}
+
 BoundCrossEntropy::BoundCrossEntropy(CallReader &call)
     : logits(call.operand("logits")), targets(call.operand("targets")), loss(call.operand("loss")),
-      dlogits(call.optionalOperand("dlogits")), prediction(call.optionalOperand("prediction")) {}
+      dlogits(call.optionalOperand("dlogits")), prediction(call.optionalOperand("prediction")),
+      terms(LossTerms::of(call)) {}
 
 Status BoundCrossEntropy::checkOperands(const CheckedKernel &kernel,
                                         std::span<const TensorView> views) const {
@@ -41,7 +53,7 @@ BoundLinearCrossEntropy::BoundLinearCrossEntropy(CallReader &call)
       scratch(call.operand("scratch")), bias(call.optionalOperand("bias")),
       dhidden(call.optionalOperand("dhidden")), dweight(call.optionalOperand("dweight")),
       dbias(call.optionalOperand("dbias")), prediction(call.optionalOperand("prediction")),
-      scale(static_cast<float>(call.number("scale", 1))) {}
+      scale(static_cast<float>(call.number("scale", 1))), terms(LossTerms::of(call)) {}
 
 Status BoundLinearCrossEntropy::checkOperands(const CheckedKernel &kernel,
                                               std::span<const TensorView> views) const {

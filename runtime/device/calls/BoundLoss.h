@@ -11,12 +11,21 @@
 
 namespace omnibal::rt {
 
+/// What is added to the cross entropy of a row x with target t and L = log sum exp(x): the loss is
+/// L - (1 - smoothing) x[t] - smoothing mean(x) + z L^2.
+struct LossTerms {
+  float smoothing = 0, z = 0;
+
+  static LossTerms of(CallReader &call);
+};
+
 /// Indices of the operands of `cross_entropy`, -1 for those that the call lacks.
 struct BoundCrossEntropy {
   explicit BoundCrossEntropy(CallReader &call);
   Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
 
   int logits, targets, loss, dlogits, prediction;
+  LossTerms terms;
 };
 
 /// Indices of the operands of `linear_cross_entropy`, -1 for those that the call lacks.
@@ -27,6 +36,7 @@ struct BoundLinearCrossEntropy {
 
   int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
   float scale;
+  LossTerms terms;
 };
 
 } // namespace omnibal::rt

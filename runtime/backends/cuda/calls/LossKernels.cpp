@@ -28,6 +28,8 @@ public:
     s.gradientRow = dlogits < 0 ? 0 : views[dlogits].strides[0];
     s.type = elementOf(x.dtype);
     s.narrowGradient = dlogits >= 0 && views[dlogits].dtype != x.dtype;
+    s.smoothing = terms.smoothing;
+    s.z = terms.z;
     return launched(launchCrossEntropy(
         s, x.data, static_cast<const int32_t *>(views[targets].data), nullptr,
         static_cast<float *>(views[loss].data), dlogits < 0 ? nullptr : views[dlogits].data,
@@ -197,6 +199,8 @@ private:
     s.logitsRow = s.gradientRow = memory.width;
     s.type = elementOf(logits.type);
     s.narrowGradient = slopes.type != logits.type;
+    s.smoothing = terms.smoothing;
+    s.z = terms.z;
     OMNIBAL_RETURN_IF_ERROR(launched(launchCrossEntropy(
         s, logits.data, static_cast<const int32_t *>(views[targets].data), tokens,
         static_cast<float *>(views[loss].data), gradients() ? slopes.data : nullptr,

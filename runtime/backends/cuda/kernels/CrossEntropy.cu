@@ -116,21 +116,39 @@ __device__ CrossEntropyRow statistics(const T *row, int64_t width, int64_t first
   return mergeBlock(mine);
 }
 
+/// The sum of a row's logits, the same in every thread of the block.
+template <int n, typename T> __device__ float rowTotal(const T *row, int64_t width) {
+  float sum = 0;
+  forRow<n>(
+      row, width, [&](int64_t i) { sum += toFloat(row[i]); },
+      [&](const Pack<T, n> &pack, int64_t) {
+#pragma unroll
+        for (int e = 0; e < n; ++e)
+          sum += toFloat(pack.at[e]);
+      });
+  return blockSum<threads>(sum);
+}
+
+/// What the gradient of a row is made of: softmax * weight - each, and `target` less at the target.
+struct Slopes {
+  float weight = 1, each = 0, target = 1;
+};
+
 template <int n, typename T, typename G>
 __device__ void writeGradient(const T *row, G *gradient, int64_t width, const CrossEntropyRow &all,
-                              int64_t target) {
-  const float top = all.top, inverse = 1 / all.sum;
+                              int64_t target, const Slopes &slopes = {}) {
+  const float top = all.top, inverse = slopes.weight / all.sum;
   auto slope = [&](float x, int64_t i) {
-    return expf(x - top) * inverse - (i == target ? 1.f : 0.f);
+    return expf(x - top) * inverse - slopes.each - (i == target ? slopes.target : 0.f);
   };
   forRow<n>(
       row, width, [&](int64_t i) { gradient[i] = fromFloat<G>(slope(toFloat(row[i]), i)); },
       [&](const Pack<T, n> &pack, int64_t i) {
-        Pack<G, n> slopes;
+        Pack<G, n> values;
 #pragma unroll
         for (int e = 0; e < n; ++e)
-          slopes.at[e] = fromFloat<G>(slope(toFloat(pack.at[e]), i + e));
-        storePack<n>(gradient + i, slopes);
+          values.at[e] = fromFloat<G>(slope(toFloat(pack.at[e]), i + e));
+        storePack<n>(gradient + i, values);
       });
 }
 
@@ -169,10 +187,18 @@ __global__ void __launch_bounds__(threads, 2)
     }
     const float at = toFloat(row[target]); // before the gradient overwrites it
     const CrossEntropyRow all = statistics<n>(row, s.width, 0);
+    const float total = s.smoothing > 0 ? rowTotal<n>(row, s.width) : 0.f;
+    const float norm = all.top + logf(all.sum), width = static_cast<float>(s.width);
     if (slopes)
-      writeGradient<n>(row, slopes, s.width, all, target);
+      writeGradient<n>(row, slopes, s.width, all, target,
+                       {1 + 2 * s.z * norm, s.smoothing / width, 1 - s.smoothing});
     if (threadIdx.x == 0) {
-      loss[token] = all.top - at + logf(all.sum);
+      float value = all.top - at + logf(all.sum);
+      if (s.smoothing > 0)
+        value += s.smoothing * (at - total / width);
+      if (s.z > 0)
+        value += s.z * norm * norm;
+      loss[token] = value;
       if (prediction)
         prediction[token] = all.largest;
     }
@@ -236,6 +262,9 @@ bool packable(const CrossEntropyShape &s, const T *logits, const G *gradient) {
          s.gradientRow * static_cast<int64_t>(sizeof(G)) % 16 == 0;
 }
 
+/// A chunk knows neither the mean of its row nor, before the last one, the row's sum.
+bool hasTerms(const CrossEntropyShape &s) { return s.smoothing != 0 || s.z != 0; }
+
 /// Calls run(the logits, the gradient, a compile-time pack size).
 template <typename Run>
 cudaError_t choose(const CrossEntropyShape &s, const void *logits, void *gradient, Run run) {
@@ -275,6 +304,8 @@ cudaError_t launchCrossEntropy(const CrossEntropyShape &s, const void *logits,
 cudaError_t launchCrossEntropyChunk(const CrossEntropyShape &s, const void *logits,
                                     const int32_t *targets, const int32_t *tokens,
                                     CrossEntropyRow *state, cudaStream_t stream) {
+  if (hasTerms(s))
+    return cudaErrorInvalidValue;
   return choose(s, logits, nullptr, [&](auto *x, auto *, auto packs) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
     constexpr int n = decltype(packs)::value;
@@ -297,6 +328,8 @@ cudaError_t launchCrossEntropyGradient(const CrossEntropyShape &s, const void *l
                                        const int32_t *targets, const int32_t *tokens,
                                        const CrossEntropyRow *state, void *gradient,
                                        cudaStream_t stream) {
+  if (hasTerms(s))
+    return cudaErrorInvalidValue;
   return choose(s, logits, gradient, [&](auto *x, auto *g, auto packs) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(x)>>;
     using G = std::remove_pointer_t<decltype(g)>;

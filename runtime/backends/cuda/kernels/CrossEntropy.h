@@ -19,6 +19,9 @@ struct CrossEntropyShape {
   Element type = Element::F32;            ///< F32 or BF16, of logits and gradient
   int64_t firstClass = 0;                 ///< of a chunk of the vocabulary
   bool narrowGradient = false;            ///< BF16 from logits in F32; not in place
+  /// Whole rows only: with L = log sum exp(x), the loss is
+  /// L - (1 - smoothing) x[target] - smoothing mean(x) + z L^2.
+  float smoothing = 0, z = 0;
 };
 
 /// All classes at once. `gradient` may be `logits`, or null; `prediction` (arg max, the lowest of

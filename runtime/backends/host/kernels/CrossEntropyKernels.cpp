@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 namespace omnibal::rt {
@@ -22,19 +23,34 @@ struct RowLoss {
   int32_t prediction;
 };
 
-/// Loss of one dense row; with `gradient` (may be the row) also softmax minus one-hot.
-RowLoss rowLoss(const float *logits, int64_t width, int64_t target, float *gradient) {
+/// Loss of one dense row; with `gradient` (may be the row) also its gradient: softmax minus one-hot
+/// where there are no further terms.
+RowLoss rowLoss(const float *logits, int64_t width, int64_t target, const LossTerms &terms,
+                float *gradient) {
   float top;
   int64_t arg;
   rowTable().largest(logits, width, &top, &arg);
   const float at = logits[target];
+  const float mean = terms.smoothing > 0
+                         ? static_cast<float>(std::accumulate(logits, logits + width, 0.0) /
+                                              static_cast<double>(width))
+                         : at;
   const float sum = gradient ? rowTable().expAndSum(logits, gradient, width, top)
                              : rowTable().sumExp(logits, width, top);
+  const float norm = top + std::log(sum);
   if (gradient) {
-    rowTable().scale(gradient, width, 1 / sum);
-    gradient[target] -= 1;
+    rowTable().scale(gradient, width, (1 + 2 * terms.z * norm) / sum);
+    if (terms.smoothing > 0)
+      for (int64_t i = 0; i < width; ++i)
+        gradient[i] -= terms.smoothing / static_cast<float>(width);
+    gradient[target] -= 1 - terms.smoothing;
   }
-  return {top - at + std::log(sum), static_cast<int32_t>(arg)};
+  float loss = top - at + std::log(sum);
+  if (terms.smoothing > 0)
+    loss += terms.smoothing * (at - mean);
+  if (terms.z > 0)
+    loss += terms.z * norm * norm;
+  return {loss, static_cast<int32_t>(arg)};
 }
 
 int32_t intAt(const TensorView &v, int64_t i) { return dataOf<int32_t>(v)[i * v.strides[0]]; }
@@ -75,7 +91,7 @@ public:
           dlogits < 0 ? nullptr : dataOf<float>(views[dlogits]) + i * views[dlogits].strides[0];
       RowLoss result{0, -1};
       if (target >= 0)
-        result = rowLoss(dataOf<float>(x) + i * x.strides[0], width, target, gradient);
+        result = rowLoss(dataOf<float>(x) + i * x.strides[0], width, target, terms, gradient);
       else if (gradient)
         std::fill_n(gradient, width, 0.f);
       dataOf<float>(views[loss])[i * views[loss].strides[0]] = result.loss;
@@ -186,7 +202,7 @@ private:
       const int64_t token = tokens[r];
       float *row = memory + r * width;
       RowLoss result =
-          rowLoss(row, width, intAt(views[targets], token), gradients() ? row : nullptr);
+          rowLoss(row, width, intAt(views[targets], token), terms, gradients() ? row : nullptr);
       dataOf<float>(vl)[token * vl.strides[0]] = result.loss;
       if (prediction >= 0)
         dataOf<int32_t>(views[prediction])[token * views[prediction].strides[0]] =

@@ -883,6 +883,42 @@ func.func @f(%a0: tensor<5x7xf32>, %a1: tensor<4xi32>) {
 
 // -----
 
+// cross_entropy_c2
+func.func @f(%a0: tensor<5x7xf32>, %a1: tensor<5xi32>) {
+  // expected-error @below {{smoothing is 1.0}}
+  %r = omnibal.cross_entropy %a0, %a1 {smoothing = 1.0 : f64} : (tensor<5x7xf32>, tensor<5xi32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// cross_entropy_grad_c2
+func.func @f(%a0: tensor<5x7xf32>, %a1: tensor<5xi32>) {
+  // expected-error @below {{it must be a finite number of at least 0}}
+  %r:2 = omnibal.cross_entropy_grad %a0, %a1 {z = -1.0 : f64} : (tensor<5x7xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x7xf32>)
+  return
+}
+
+// -----
+
+// linear_cross_entropy_c2
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
+  // expected-error @below {{it must be in [0, 1)}}
+  %r = omnibal.linear_cross_entropy %a0, %a1, %a2 {smoothing = -0.5 : f64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// linear_cross_entropy_grad_c3
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
+  // expected-error @below {{it must be a finite number of at least 0}}
+  %r:3 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2 {z = 0x7FF0000000000000 : f64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
 // linear_cross_entropy_c1
 func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x4xf32>, %a2: tensor<5xi32>) {
   // expected-error @below {{weight [7, 4] does not fit hidden states [5, 3]}}

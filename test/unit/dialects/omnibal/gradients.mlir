@@ -467,7 +467,7 @@ func.func @image_merge(%x: tensor<1x?x3xf64, #T1N3>, %f: tensor<?x2x3xf64, #V23>
   return %y : tensor<1x?x3xf64, #T1N3>
 }
 func.func @cross_entropy(%x: tensor<?x7xf64, affine_map<(d0, d1) -> (d1, 7)>>, %t: tensor<?xi32, #N> {t.values = dense<[3, -1, 0, 6, -1]> : tensor<5xi32>}) -> tensor<?xf64, #N> {
-  %y = omnibal.cross_entropy %x, %t : (tensor<?x7xf64, affine_map<(d0, d1) -> (d1, 7)>>, tensor<?xi32, #N>) -> tensor<?xf64, #N>
+  %y = omnibal.cross_entropy %x, %t {smoothing = 0.2 : f64, z = 0.1 : f64} : (tensor<?x7xf64, affine_map<(d0, d1) -> (d1, 7)>>, tensor<?xi32, #N>) -> tensor<?xf64, #N>
   return %y : tensor<?xf64, #N>
 }
 func.func @linear_cross_entropy(%h: tensor<?x3xf64, #N3>, %w: tensor<7x3xf64>, %b: tensor<7xf64>, %t: tensor<?xi32, #N> {t.values = dense<[3, -1, 0, 6, -1]> : tensor<5xi32>}) -> tensor<?xf64, #N> {
@@ -475,7 +475,7 @@ func.func @linear_cross_entropy(%h: tensor<?x3xf64, #N3>, %w: tensor<7x3xf64>, %
   return %y : tensor<?xf64, #N>
 }
 func.func @linear_cross_entropy_plain(%h: tensor<?x3xf64, #N3>, %w: tensor<7x3xf64>, %t: tensor<?xi32, #N> {t.values = dense<[3, -1, 0, 6, -1]> : tensor<5xi32>}) -> tensor<?xf64, #N> {
-  %y = omnibal.linear_cross_entropy %h, %w, %t : (tensor<?x3xf64, #N3>, tensor<7x3xf64>, tensor<?xi32, #N>) -> tensor<?xf64, #N>
+  %y = omnibal.linear_cross_entropy %h, %w, %t {smoothing = 0.1 : f64, z = 0.3 : f64} : (tensor<?x3xf64, #N3>, tensor<7x3xf64>, tensor<?xi32, #N>) -> tensor<?xf64, #N>
   return %y : tensor<?xf64, #N>
 }
 func.func @grouped_linear(%x: tensor<?x3xf64, #N3>, %w: tensor<4x2x3xf64>, %o: tensor<?xi32, #N> {t.values = dense<[1, 4, 0, 2, 3]> : tensor<5xi32>}, %b: tensor<5xi32> {t.values = dense<[0, 2, 2, 3, 5]> : tensor<5xi32>}) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>> {
