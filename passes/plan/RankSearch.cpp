@@ -11,8 +11,10 @@ namespace omnibal::plan {
 namespace {
 
 constexpr llvm::StringLiteral passName = "omnibal-search-ranks";
-/// Of a search for one division of several.
-constexpr double secondsForOne = 3;
+/// Of a search for one division of several: about two seconds, but the same on every machine, and
+/// seconds only against a machine that does next to nothing.
+constexpr int64_t workForOne = int64_t{1} << 29;
+constexpr double secondsForOne = 120;
 
 std::string textOf(const planner::RankDivision &division) {
   return std::to_string(division.stages) + " stages x " + std::to_string(division.replicas) +
@@ -110,8 +112,10 @@ private:
     }
     PlanChoices choices = given;
     choices.microbatches = candidate.division.microbatches;
-    if (report.candidates.size() > 1)
+    if (report.candidates.size() > 1) {
+      choices.work = workForOne;
       choices.seconds = secondsForOne;
+    }
     writeCluster(module, clusterOf(candidate.division));
     std::string why;
     for (const std::string &schedule : schedules) {

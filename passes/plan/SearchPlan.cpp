@@ -25,7 +25,7 @@ constexpr int mostRounds = 8;
 class StagePlanner {
 public:
   StagePlanner(ModuleOp module, PlanChoices choices) : module(module), choices(std::move(choices)) {
-    searching = {this->choices.seconds, this->choices.explains};
+    searching = {this->choices.seconds, this->choices.explains, this->choices.work};
   }
 
   FailureOr<StagePlan> run() {

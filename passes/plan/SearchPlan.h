@@ -25,6 +25,7 @@ struct PlanChoices {
   bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
   bool explains = true;        ///< what does not fit, in detail
   double seconds = 10;         ///< that a search may take
+  int64_t work = INT64_MAX;    ///< units of work (SearchControl) that a search may take
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
   /// What other training modes of the program say (ModePlans.h); empty: nothing is given.
   std::vector<int64_t> givenCuts;

@@ -1,4 +1,5 @@
 #include "tools/omnibal-compile/AdapterOptions.h"
+#include "tools/NumberChecks.h"
 
 namespace omnibal::compile {
 
@@ -8,7 +9,7 @@ void addAdapterOptions(CLI::App &app, Options &o) {
                  "layers that get low-rank adapters; nothing else trains");
   app.add_option("--lora-rank", o.loraRank, "rank of the adapters")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->check(rt::wholeNumber(1, int64_t{1} << 20));
   app.add_option("--lora-alpha", o.loraAlpha, "the adapters' scale is this / rank")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -25,34 +25,55 @@ CLI::Validator autoOr(int64_t least, int64_t most, int64_t meaning) {
           text = std::to_string(meaning);
           return std::string();
         }
-        return CLI::Range(least, most)(text);
+        return rt::wholeNumber(least, most)(text);
       },
-      "INT in [" + std::to_string(least) + " - " + std::to_string(most) + "] or auto");
+      "or auto");
 }
 
-void describe(CLI::App &app, Options &o) {
+constexpr int64_t mostRanks = int64_t{1} << 20;
+constexpr int64_t mostOfMicrobatch = int64_t{1} << 30;
+constexpr int64_t mostOfStep = int64_t{1} << 40;
+
+// A function each for what --help lists together.
+
+void describeMicrobatches(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Model and micro-batches");
   app.add_option("model", o.model, "exported model (ONNX)")->required()->check(CLI::ExistingFile);
   app.add_option("-o,--output", o.output, "program directory to write");
   app.add_option("--tiles", o.tiles,
                  "largest number of image tiles in a micro-batch (required unless --batches has "
                  "length groups, which say it)")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+      ->check(rt::wholeNumber(0, mostOfMicrobatch));
   app.add_option("--tokens", o.tokens, "largest number of tokens in a micro-batch (as --tiles)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  CLI::Range count(int64_t{1}, int64_t{1} << 20);
-  app.add_option("--ranks", o.ranks,
-                 "ranks to divide into stages and replicas, and whether with --zero, by search")
-      ->check(count);
-  app.add_option("--groups", o.groups,
-                 "with --ranks: micro-batches of a step, of all replicas together")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(rt::wholeNumber(1, mostOfMicrobatch));
+  app.add_option("--microbatches", o.microbatches,
+                 "micro-batches of a step per replica (those of length groups, if there are some)")
+      ->capture_default_str()
+      ->check(rt::wholeNumber(1, mostRanks));
+  app.add_option(
+         "--batches", o.batches,
+         "folder of omnibal-batch: predict for the loads of its micro-batches instead of full "
+         "ones of one sample; with length groups the program has a training mode for each")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--weights", o.weights,
+                 "checkpoint (safetensors file or folder) to match by content; external data that "
+                 "is not beside the model is looked for in it")
+      ->check(CLI::ExistingPath);
+  app.add_option("--allow-links-within", o.linkRoot,
+                 "follow symbolic links of external data into this folder too (a snapshot of the "
+                 "Hugging Face cache needs no such flag)")
+      ->check(CLI::ExistingDirectory);
+}
+
+void describeRanks(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Ranks");
   app.add_option("--stages", o.stages, "pipeline stages; with --ranks also auto")
       ->capture_default_str()
-      ->transform(autoOr(1, int64_t{1} << 20, 0));
+      ->transform(autoOr(1, mostRanks, 0));
   app.add_option("--data-parallel", o.dataParallel,
                  "data-parallel replicas; with --ranks also auto")
       ->capture_default_str()
-      ->transform(autoOr(1, int64_t{1} << 20, 0));
+      ->transform(autoOr(1, mostRanks, 0));
   app.add_option("--zero", o.zero,
                  "1: the replicas divide the optimizer's moments, and its float32 values where the "
                  "model computes in bfloat16, among themselves (ZeRO-1); with --ranks also auto")
@@ -61,14 +82,29 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--model-parallel", o.modelParallel,
                  "ranks that run a stage of a replica together, as its parts; needs --layouts")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{65536}));
+      ->check(rt::wholeNumber(1, 65536));
   app.add_option("--layouts", o.layouts,
                  "with --model-parallel: how the parts hold parameters (JSON)")
       ->check(CLI::ExistingFile);
-  app.add_option("--microbatches", o.microbatches,
-                 "micro-batches of a step per replica (those of length groups, if there are some)")
+  app.add_option("--ranks", o.ranks,
+                 "ranks to divide into stages and replicas, and whether with --zero, by search")
+      ->check(rt::wholeNumber(1, mostRanks));
+  app.add_option("--groups", o.groups,
+                 "with --ranks: micro-batches of a step, of all replicas together")
+      ->check(rt::wholeNumber(1, mostOfStep));
+}
+
+void describePlan(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Plan of the pipeline");
+  app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one stage, bytes")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
-      ->check(count);
+      ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));
+  app.add_option("--remat", o.remat,
+                 "rematerialization: as memory demands, none, or every layer, in full or in part")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "none", "selective-1", "selective-2", "selective-3", "full"}));
   CLI::Validator schedule(
       [](std::string &name) {
         bool known = name == "auto" || name == "per-step" || planner::chunksPerStage(name);
@@ -89,16 +125,25 @@ void describe(CLI::App &app, Options &o) {
          "a step has fewer than twice as many micro-batches as stages")
       ->default_str("auto")
       ->check(CLI::IsMember({"auto", "off"}));
-  app.add_option("--partition", o.partition, "how stages are cut")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));
-  app.add_option("--remat", o.remat,
-                 "rematerialization: as memory demands, none, or every layer, in full or in part")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "none", "selective-1", "selective-2", "selective-3", "full"}));
   app.add_option("--plan", o.plan, "plan by hand (JSON; `cuts` alone are enough)")
       ->check(CLI::ExistingFile);
+}
+
+void describeCosts(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Costs that the plan is made from");
+  app.add_option(
+         "--calibration", o.calibration,
+         "table of omnibal-run --calibrate: its times, and its links unless --cluster gives "
+         "some, instead of the device's (may be given several times: the first that knows a "
+         "function counts)")
+      ->check(CLI::ExistingFile);
   app.add_option("--cluster", o.cluster, "cluster description (JSON)")->check(CLI::ExistingFile);
+  app.add_option("--device", o.device,
+                 "device whose speed predictions use (default: cpu; for cuda h100)");
+}
+
+void describeTraining(CLI::App &app, Options &o) {
+  app.option_defaults()->group("What trains");
   app.add_option("--freeze", o.freeze, "parts that do not train: vision,projector,language")
       ->delimiter(',')
       ->check(CLI::IsMember({"vision", "projector", "language"}));
@@ -118,6 +163,10 @@ void describe(CLI::App &app, Options &o) {
                  "added to its loss")
       ->capture_default_str()
       ->check(rt::number(0));
+}
+
+void describeTarget(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Target");
   app.add_option("--target", o.target, "backend that runs the program")
       ->capture_default_str()
       ->check(CLI::IsMember({"host", "cuda"}));
@@ -125,46 +174,20 @@ void describe(CLI::App &app, Options &o) {
                  "numbers of activations and products (default: float32 on the host, bfloat16 on "
                  "cuda)")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
-  // Builds with tests register a way for machines without a GPU (docs/testing.md).
-  if (lower::gpuCodeNames().size() > 1)
-    app.add_option("--gpu-code", o.gpuCode, "how code is made of GPU kernels")->group("");
+  app.add_option("--cpu", o.cpu, "processor that generated code is for")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"x86-64-v3", "native"}));
   app.add_option("--cuda-toolkit", o.cudaToolkit,
                  "CUDA toolkit whose ptxas and fatbinary assemble generated code (default: "
                  "CUDA_HOME, PATH, /usr/local/cuda)")
       ->check(CLI::ExistingDirectory);
-  app.add_option("--weights", o.weights,
-                 "checkpoint (safetensors file or folder) to match by content; external data that "
-                 "is not beside the model is looked for in it")
-      ->check(CLI::ExistingPath);
-  app.add_option("--allow-links-within", o.linkRoot,
-                 "follow symbolic links of external data into this folder too (a snapshot of the "
-                 "Hugging Face cache needs no such flag)")
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one stage, bytes")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--device", o.device,
-                 "device whose speed predictions use (default: cpu; for cuda h100)");
-  app.add_option("--cpu", o.cpu, "processor that generated code is for")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"x86-64-v3", "native"}));
-  app.add_option(
-         "--batches", o.batches,
-         "folder of omnibal-batch: predict for the loads of its micro-batches instead of full "
-         "ones of one sample; with length groups the program has a training mode for each")
-      ->check(CLI::ExistingDirectory);
-  app.add_option(
-         "--calibration", o.calibration,
-         "table of omnibal-run --calibrate: its times, and its links unless --cluster gives "
-         "some, instead of the device's (may be given several times: the first that knows a "
-         "function counts)")
-      ->check(CLI::ExistingFile);
-  app.add_option("--emit-batch-cost", o.emitBatchCost,
-                 "write what a tile, a token and a squared sample length cost (JSON), for "
-                 "omnibal-batch --cost");
-  app.add_option("--emit-problem", o.emitProblem, "write the planning problem (JSON)");
-  app.add_option("--emit-step-problem", o.emitStepProblem,
-                 "with --schedule per-step: write what plans of steps are made from (JSON), for "
-                 "omnibal-plan --steps");
+  // Builds with tests register a way for machines without a GPU (docs/testing.md).
+  if (lower::gpuCodeNames().size() > 1)
+    app.add_option("--gpu-code", o.gpuCode, "how code is made of GPU kernels")->group("");
+}
+
+void describeLengthGroups(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Length groups");
   app.add_option("--emit-length-groups", o.emitLengthGroups,
                  "write candidates for training modes (JSON), for omnibal-batch --length-groups, "
                  "and print those that some length wants; no program is written without -o and "
@@ -179,18 +202,36 @@ void describe(CLI::App &app, Options &o) {
   app.add_option("--tokens-per-step", o.tokensPerStep,
                  "with --emit-length-groups: tokens of a step, about (default: those of "
                  "--microbatches of the longest sample in every replica)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
+      ->check(rt::wholeNumber(1, mostOfStep));
+}
+
+void describeOutputs(CLI::App &app, Options &o) {
+  app.option_defaults()->group("Reports and files for other tools");
   app.add_option("--report", o.report, "write the plan as a self-contained HTML page");
+  app.add_option("--trace", o.trace, "write the predicted step as Chrome trace JSON");
+  app.add_option("--emit-batch-cost", o.emitBatchCost,
+                 "write what a tile, a token and a squared sample length cost (JSON), for "
+                 "omnibal-batch --cost");
+  app.add_option("--emit-problem", o.emitProblem, "write the planning problem (JSON)");
+  app.add_option("--emit-step-problem", o.emitStepProblem,
+                 "with --schedule per-step: write what plans of steps are made from (JSON), for "
+                 "omnibal-plan --steps");
   app.add_flag("--dry-run", o.dryRun, "plan and print only; write no program");
   app.add_flag(
       "--dump-pass-pipeline", o.dumpPassPipeline,
       "print the passes that would run, as omnibal-opt --pass-pipeline takes them, and stop");
 }
 
-} // namespace
-
-namespace {
+void describe(CLI::App &app, Options &o) {
+  describeMicrobatches(app, o);
+  describeRanks(app, o);
+  describePlan(app, o);
+  describeCosts(app, o);
+  describeTraining(app, o);
+  describeTarget(app, o);
+  describeLengthGroups(app, o);
+  describeOutputs(app, o);
+}
 
 /// What is wrong with how ranks are divided; empty: nothing. With --ranks, what is not given is as
 /// is best.

@@ -15,7 +15,10 @@ namespace omnibal::planner {
 class SearchControl {
 public:
   using Clock = std::chrono::steady_clock;
-  explicit SearchControl(double seconds) : start(Clock::now()), seconds(seconds) {}
+  /// `mostWork` bounds all that allow() and the like can give.
+  explicit SearchControl(double seconds, int64_t mostWork = INT64_MAX)
+      : start(Clock::now()), seconds(seconds), mostWork(mostWork), budget(mostWork),
+        total(mostWork) {}
 
   /// Counts work and returns false once a limit is reached, and from then on always.
   bool spend(int64_t units) {
@@ -28,20 +31,24 @@ public:
   }
   bool exhausted() const { return timedOut || used >= budget; }
   bool stoppedByTime() const { return timedOut; }
+  bool stoppedByWork() const { return used >= mostWork; }
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
   double secondsLeft() const { return seconds - elapsed(); }
   int64_t spent() const { return used; }
   /// Allows this much work from now on, in addition to what was spent.
-  void allow(int64_t units) { budget = std::min(used + units, total); }
+  void allow(int64_t units) { budget = std::min(upTo(units), total); }
   void allowAll() { budget = total; }
   /// Does the same, also for whoever calls allow() in between, and ends what an earlier call
   /// allowed.
-  void allowInTotal(int64_t units) { budget = total = used + units; }
+  void allowInTotal(int64_t units) { budget = total = upTo(units); }
 
 private:
+  int64_t upTo(int64_t units) const { return std::min(used + units, mostWork); }
+
   Clock::time_point start;
   double seconds;
-  int64_t used = 0, budget = INT64_MAX, total = INT64_MAX, nextLook = 0;
+  int64_t mostWork;
+  int64_t used = 0, budget, total, nextLook = 0;
   bool timedOut = false;
 };
 

@@ -51,7 +51,7 @@ PlanSearch SearchResult::facts() const {
 
 SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   SearchResult result;
-  SearchControl control(options.seconds);
+  SearchControl control(options.seconds, options.work);
   bool any = problem.schedule == "auto";
   std::optional<int64_t> chunks = any ? 1 : chunksPerStage(problem.schedule);
   if (!chunks) {
@@ -72,7 +72,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
       any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof, &nothingFits);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();
-  if (!found && result.stoppedByTime)
+  if (!found && (result.stoppedByTime || control.stoppedByWork()))
     if (std::optional<Plan> quick = quickPlan(problem)) {
       result.lowerBoundNs = workBound(model);
       result.method = "simple rules";

@@ -9,8 +9,9 @@
 namespace omnibal::planner {
 
 struct SearchOptions {
-  double seconds = 10;  ///< time limit; every other limit counts work
-  bool explains = true; ///< says in detail why there is no plan, which takes a while
+  double seconds = 10;      ///< time limit; every other limit counts work
+  bool explains = true;     ///< says in detail why there is no plan, which takes a while
+  int64_t work = INT64_MAX; ///< units of work (SearchControl) at most, the same on every machine
 };
 
 /// What `SearchResult::problem` says where there may be a plan all the same.

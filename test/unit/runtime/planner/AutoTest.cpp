@@ -115,6 +115,31 @@ TEST(Auto, TheSameProblemGivesTheSamePlan) {
   }
 }
 
+/// Little work gives a plan all the same, a worse one at times, and a bound that holds.
+TEST(Auto, WorkIsLimitedAndNotSecondsAlone) {
+  int worse = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    problem.schedule = "auto";
+    SearchResult all = searchPlan(problem, {});
+    SearchOptions options;
+    for (options.work = 10; options.work <= 1'000'000; options.work *= 10) {
+      SearchResult found = searchPlan(problem, options);
+      EXPECT_FALSE(found.stoppedByTime);
+      if (!found.plan || !all.plan) {
+        EXPECT_FALSE(found.plan) << "seed " << seed;
+        continue;
+      }
+      EXPECT_TRUE(verifyPlan(problem, *found.plan, {}).empty()) << "seed " << seed;
+      EXPECT_GE(found.plan->stepNs, all.lowerBoundNs) << "seed " << seed;
+      EXPECT_LE(found.lowerBoundNs, all.plan->stepNs) << "seed " << seed;
+      EXPECT_EQ(found.plan->stepNs, searchPlan(problem, options).plan->stepNs) << "seed " << seed;
+      worse += found.plan->stepNs > all.plan->stepNs;
+    }
+  }
+  EXPECT_GE(worse, 20);
+}
+
 TEST(Auto, CutsByHandGetListsOfTheirOwn) {
   Problem problem = randomChunkProblem(3);
   problem.schedule = "auto";
