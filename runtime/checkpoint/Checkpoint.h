@@ -1,6 +1,7 @@
 //===- Checkpoint.h - Saving and resuming a run ------------------------------------------===//
 //
 //   FOLDER/latest                       "step-00000200"
+//   FOLDER/best                         "step-00000100": the best by evaluations, if it is kept
 //   FOLDER/step-00000200/manifest.json  version, state, files with size and checksum
 //   FOLDER/step-00000200/stage-0.safetensors ...
 //
@@ -48,6 +49,7 @@ struct CheckpointWriteOptions {
   CheckpointRetention retention;
   /// Checkpoints of an earlier run, which go once this one has one of its own.
   std::vector<std::string> obsolete = {};
+  int64_t best = -1; ///< the step of the best checkpoint so far, this one included; -1: none
 };
 
 /// A file of a checkpoint, as its manifest lists it.

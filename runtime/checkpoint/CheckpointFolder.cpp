@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *lockName = "/lock", *replacedSuffix = ".replaced";
+constexpr const char *lockName = "/lock", *bestName = "/best", *replacedSuffix = ".replaced";
 
 /// "process 123 on host": who a lock's holder is, for the next one.
 std::string thisProcess() {
@@ -127,6 +127,18 @@ Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path,
 
 std::vector<std::string> CheckpointFolder::checkpoints() const { return listCheckpoints(folder); }
 
+int64_t bestStep(const std::string &folder) {
+  const auto name = readWholeFile(folder + bestName);
+  return name ? stepOf(name->substr(0, name->find('\n'))) : -1;
+}
+
+Status writeBest(const std::string &folder, int64_t step) {
+  std::error_code ignored;
+  if (step == bestStep(folder) || !fs::exists(folder + "/" + stepName(step), ignored))
+    return Status::ok();
+  return writeFileAtomically(folder + bestName, stepName(step) + "\n");
+}
+
 std::vector<std::string> listCheckpoints(const std::string &folder) {
   std::vector<std::pair<int64_t, std::string>> found;
   std::error_code error;
@@ -153,14 +165,17 @@ Status publishFolder(const std::string &incomplete, const std::string &final) {
 void pruneCheckpoints(const std::string &folder, const CheckpointRetention &retention,
                       int64_t newest, const std::vector<std::string> &obsolete) {
   int left = std::max(1, retention.newest);
+  const int64_t best = bestStep(folder);
   std::error_code ignored;
   for (const std::string &name : listCheckpoints(folder)) {
     const int64_t step = stepOf(name);
     const bool isObsolete =
         step != newest && std::find(obsolete.begin(), obsolete.end(), name) != obsolete.end();
-    if (!isObsolete &&
-        (step > newest || --left >= 0 || (retention.every > 0 && step % retention.every == 0)))
+    if (!isObsolete && (step > newest || --left >= 0 || step == best ||
+                        (retention.every > 0 && step % retention.every == 0)))
       continue;
+    if (step == best)
+      fs::remove(folder + bestName, ignored); // of an earlier run
     // Out of sight first: a half-removed folder must not look like a checkpoint.
     std::string path = folder + "/" + name;
     fs::rename(path, path + ".removed", ignored);

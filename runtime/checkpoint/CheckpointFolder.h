@@ -40,6 +40,11 @@ private:
   int descriptor = -1;
 };
 
+/// The step whose checkpoint the folder's file "best" names, which pruning leaves; -1: none.
+int64_t bestStep(const std::string &folder);
+/// Makes the file name that step, if the folder has its checkpoint.
+Status writeBest(const std::string &folder, int64_t step);
+
 /// Names of the checkpoints in a folder, newest first; empty where it cannot be read.
 std::vector<std::string> listCheckpoints(const std::string &folder);
 
@@ -47,9 +52,9 @@ std::vector<std::string> listCheckpoints(const std::string &folder);
 /// always be found, under its own name or with ".replaced" behind it.
 Status publishFolder(const std::string &incomplete, const std::string &final);
 
-/// Removes checkpoints that `retention` does not keep, up to step `newest`, those in `obsolete`
-/// whatever their step, and what killed runs left. What cannot be removed costs space only, so it
-/// is no error.
+/// Removes checkpoints that `retention` does not keep, up to step `newest`, but for the best one;
+/// those in `obsolete` whatever they are; and what killed runs left. What cannot be removed costs
+/// space only, so it is no error.
 void pruneCheckpoints(const std::string &folder, const CheckpointRetention &retention,
                       int64_t newest, const std::vector<std::string> &obsolete);
 

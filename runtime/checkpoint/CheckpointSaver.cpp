@@ -33,11 +33,12 @@ Status CheckpointSaver::perform(Part which, const std::atomic<bool> &canceled) {
 }
 
 Status CheckpointSaver::start(RunState now, const std::vector<NamedTensor> &tensors,
-                              std::vector<std::string> obsolete) {
+                              std::vector<std::string> obsolete, int64_t best) {
   OMNIBAL_RETURN_IF_ERROR(finish());
   begun = Clock::now();
   state = std::move(now);
   options.obsolete = std::move(obsolete);
+  options.best = best;
   bool copied = staged;
   written = options.writes ? tensors : std::vector<NamedTensor>();
   if (staged) {

@@ -32,9 +32,10 @@ public:
                   ThreadPool &pool, bool staged);
 
   /// Begins to save what the tensors hold now, after what was begun before is finished. `obsolete`
-  /// go once this checkpoint is complete.
+  /// go once this checkpoint is complete; then that of step `best` is named as the best one (-1:
+  /// none is).
   Status start(RunState state, const std::vector<NamedTensor> &tensors,
-               std::vector<std::string> obsolete);
+               std::vector<std::string> obsolete, int64_t best = -1);
 
   SavePhase phase() const { return current; }
   /// What this rank tells the others with a step: its thread is at work, or has failed.

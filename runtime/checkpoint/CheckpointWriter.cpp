@@ -172,6 +172,7 @@ Status commitCheckpoint(const CheckpointWriteOptions &options, const RunState &s
   OMNIBAL_RETURN_IF_ERROR(publishFolder(incomplete, final));
   OMNIBAL_RETURN_IF_ERROR(syncFolder(options.folder));
   OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(options.folder + "/latest", name + "\n"));
+  OMNIBAL_RETURN_IF_ERROR(writeBest(options.folder, options.best));
   pruneCheckpoints(options.folder, options.retention, state.step, options.obsolete);
   return Status::ok();
 }

@@ -227,6 +227,10 @@ int64_t Dataset::squaredTiles(int64_t index) const {
   return squares;
 }
 
+const std::vector<std::string> &Dataset::shards() const { return impl->shards; }
+
+size_t Dataset::shardOf(int64_t index) const { return impl->placeOf(index).shard; }
+
 std::string Dataset::describe(int64_t index) const { return impl->where(impl->placeOf(index), ""); }
 
 int64_t Dataset::largestPicture() const { return impl->largestPicture; }

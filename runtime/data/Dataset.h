@@ -98,6 +98,10 @@ public:
   int64_t largestPicture() const;
   /// Decodes, with a grid, all pictures of a sample as patches, [tiles, patches of a unit, values].
   Status decodePatches(int64_t index, const Preprocess &preprocess, float *out) const;
+  /// The paths of the shards, in the order of their samples.
+  const std::vector<std::string> &shards() const;
+  /// The number of the shard that holds the sample.
+  size_t shardOf(int64_t index) const;
   /// "shard.tar: key", for error messages.
   std::string describe(int64_t index) const;
 

@@ -190,6 +190,8 @@ bool Executor::wasDropped() const {
   return !impl->steps.empty() && impl->steps.back().result.dropped;
 }
 
+void Executor::forgetTraffic() { impl->lastTraffic = communicator.traffic(); }
+
 int Executor::stepsUnderWay() const { return static_cast<int>(impl->steps.size()); }
 
 } // namespace omnibal::rt

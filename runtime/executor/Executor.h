@@ -162,6 +162,8 @@ public:
   /// Of the step that was started last, before it has ended: StepResult::dropped.
   bool wasDropped() const;
   int stepsUnderWay() const;
+  /// What was sent since the last step counts for no step.
+  void forgetTraffic();
   /// Runs any mode without an epilogue.
   Status run(const std::string &mode, MicrobatchSource &source, const ResultSink &sink);
 

@@ -51,18 +51,18 @@ int64_t tileBytes(const Program &program) {
 }
 
 /// The modes that the run's steps have, by name.
-std::map<std::string, const Mode *> modesOf(const Session &s) {
+std::map<std::string, const Mode *> modesOf(const Session &s, bool evaluates) {
   std::map<std::string, const Mode *> modes;
   for (const auto &[name, mode] : s.executor->stageInfo().modes)
-    if (s.options.evaluate ? name == "evaluate" : trainModeNumber(name).has_value())
+    if (evaluates ? name == "evaluate" : trainModeNumber(name).has_value())
       modes[name] = &mode;
   return modes;
 }
 
 /// The most tiles, and the most tokens, that all micro-batches of a step have together.
-MicrobatchCaps stepCaps(const Session &s) {
+MicrobatchCaps stepCaps(const Session &s, bool evaluates) {
   MicrobatchCaps most;
-  for (const auto &[name, mode] : modesOf(s)) {
+  for (const auto &[name, mode] : modesOf(s, evaluates)) {
     const MicrobatchCaps caps = s.program().capsOf(name);
     most.tiles = std::max(most.tiles, mode->microbatches * caps.tiles);
     most.tokens = std::max(most.tokens, mode->microbatches * caps.tokens);
@@ -118,7 +118,7 @@ int64_t messages(const Session &s, bool alone) {
 /// The most of a mode.
 int64_t callsOfStep(const Session &s) {
   int64_t most = 0;
-  for (const auto &[name, mode] : modesOf(s)) {
+  for (const auto &[name, mode] : modesOf(s, s.options.evaluate)) {
     int64_t calls = 0;
     for (const Chunk &chunk : mode->chunks)
       for (ActionKind kind : computeKinds)
@@ -175,24 +175,38 @@ int64_t epochs(const Session &s, const DataSource &data) {
   return composes ? epochOfSample * data.dataset->size() : 0;
 }
 
+/// What reading and decoding for steps, or for an evaluation, takes.
+struct Reading {
+  int64_t pictures = 0, samples = 0, threads = 0;
+};
+Reading readingOf(const Session &s, const Dataset &dataset, bool evaluates) {
+  const std::string mode = evaluates ? "evaluate" : "train";
+  const MicrobatchCaps ofStep = stepCaps(s, evaluates);
+  Reading reading;
+  reading.threads = loaderThreads(s, mode);
+  reading.samples = tokensHeld(s, ofStep);
+  if (readsPixels(s.executor->stageInfo(), mode)) {
+    reading.pictures = picturesHeld(s, ofStep.tiles);
+    reading.samples += reading.threads * decoding(dataset, s.program());
+  }
+  return reading;
+}
+
 /// What a rank takes of its process.
 std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
   const Stage &stage = s.executor->stageInfo();
-  const Program &program = s.program();
-  const MicrobatchCaps ofStep = stepCaps(s);
-  const std::string modeName = s.options.evaluate ? "evaluate" : "train";
-  const int64_t threads = s.executor->pool().threads(), readers = loaderThreads(s, modeName);
-  const bool pictures = readsPixels(stage, modeName);
+  const int64_t threads = s.executor->pool().threads();
+  const Reading own = readingOf(s, *data.dataset, s.options.evaluate);
+  Reading besides;
+  if (data.evaluation) // while the pictures of the next steps wait
+    besides = readingOf(s, *data.evaluation->dataset, true);
   std::vector<WorkspaceUse> uses;
   uses.push_back({"arenas", stage.arenaBytes + hugePage});
   uses.push_back(
       {"kernels' scratch", threads * static_cast<int64_t>(s.executor->pool().scratchBytes())});
-  if (pictures)
-    uses.push_back({"pictures", picturesHeld(s, ofStep.tiles)});
-  int64_t reading = tokensHeld(s, ofStep);
-  if (pictures)
-    reading += readers * decoding(*data.dataset, program);
-  uses.push_back({"reading samples", reading});
+  if (const int64_t pictures = own.pictures + besides.pictures; pictures > 0)
+    uses.push_back({"pictures", pictures});
+  uses.push_back({"reading samples", own.samples + besides.samples});
   if (s.options.trains() && s.options.lossNormalizer == LossNormalizer::Epoch)
     uses.push_back({"label counts", data.dataset->size() * int64_t{sizeof(int32_t)}});
   uses.push_back({"reading weights", largestTensor(stage)});
@@ -204,7 +218,7 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
     uses.push_back({"the trace", traceOfCall * callsOfStep(s) * s.options.traceSteps});
   if (s.stagesCheckpoints && stagingBytes(s) > 0)
     uses.push_back({"checkpoints being written", stagingBytes(s)});
-  uses.push_back({"threads", (threads + readers + 2) * perThread});
+  uses.push_back({"threads", (threads + own.threads + besides.threads + 2) * perThread});
   return uses;
 }
 

@@ -62,6 +62,28 @@ Result<int64_t> keepStepsBefore(const std::string &path, int64_t first) {
   return damaged;
 }
 
+/// The numbers of an evaluation; those of its sources below their names.
+std::vector<Scalar> scalarsOf(const std::string &prefix, const nlohmann::ordered_json &figures) {
+  std::vector<Scalar> scalars;
+  for (const auto &[field, value] : figures.items()) {
+    if (value.is_number())
+      scalars.push_back({prefix + field, value.get<float>()});
+    else if (field == "sources")
+      for (const auto &[source, own] : value.items())
+        for (Scalar &scalar : scalarsOf(prefix + source + "/", own))
+          scalars.push_back(std::move(scalar));
+  }
+  return scalars;
+}
+
+std::string bestText(int64_t step, double loss) {
+  if (step < 0)
+    return "none";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.4f after step %lld", loss, static_cast<long long>(step));
+  return text;
+}
+
 } // namespace
 
 std::string summarize(const std::vector<std::string> &layers) {
@@ -195,6 +217,10 @@ void Reporter::writeEvent(int64_t step, const nlohmann::ordered_json &line) {
         if (number.is_number())
           scalars.push_back({"train/" + field + "/" + part, number.get<float>()});
   }
+  writeEvent(step, scalars);
+}
+
+void Reporter::writeEvent(int64_t step, const std::vector<Scalar> &scalars) {
   if (Status written = events->write(step, scalars); !written && failure)
     failure = std::move(written);
 }
@@ -286,6 +312,39 @@ void Reporter::step(int64_t step, size_t mode, const StepResult &r, const Learni
   } else if (last || step == first || (step + 1) % std::max<int64_t>(1, total / 20) == 0) {
     std::cerr << text << std::endl;
   }
+}
+
+void Reporter::evaluation(int64_t completed, const Evaluation &found) {
+  if (!session.leads())
+    return;
+  const nlohmann::ordered_json figures = found.scores.toJson();
+  if (log.is_open() && failure)
+    writeLog({{"step", completed - 1},
+              {"evaluation", figures},
+              {"evaluation_ms", found.seconds * 1e3},
+              {"best_step", found.bestStep - 1}});
+  if (events && failure)
+    writeEvent(completed - 1, scalarsOf("evaluation/", figures));
+  const Score &whole = found.scores.whole;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "evaluated after step %lld: loss %.4f  token accuracy %.2f %%  answers entirely "
+                "right %.2f %%  %.1f s",
+                static_cast<long long>(completed), found.scores.meanLoss(), whole.accuracy() * 100,
+                whole.exact() * 100, found.seconds);
+  std::string line = text;
+  for (const auto &[name, score] : found.scores.sources) {
+    std::snprintf(text, sizeof text, " %.4f", score.tokenLoss());
+    line += "  " + name + text;
+  }
+  note(line + (found.isBest ? "  (the best so far)"
+                            : "  (best: " + bestText(found.bestStep, found.bestLoss) + ")"));
+}
+
+void Reporter::tellEarlyStop(int64_t bestStep, double bestLoss) {
+  note("the run ends early: " + std::to_string(session.options.earlyStop) +
+       (session.options.earlyStop == 1 ? " evaluation" : " evaluations in a row") +
+       " had no lower loss than " + bestText(bestStep, bestLoss) + " (--early-stop)");
 }
 
 void Reporter::summarize() {

@@ -3,6 +3,7 @@
 #define RUNTIME_TRAINING_REPORT_H
 
 #include "runtime/executor/Trace.h"
+#include "runtime/training/Evaluations.h"
 #include "runtime/training/PlanLog.h"
 #include "runtime/training/Session.h"
 #include "runtime/training/events/EventFile.h"
@@ -33,6 +34,10 @@ public:
   Status open();
   /// `mode`: of Program::trainModes.
   void step(int64_t step, size_t mode, const StepResult &result, const LearningRates &rates);
+  /// What an evaluation after so many steps found.
+  void evaluation(int64_t completed, const Evaluation &found);
+  /// --early-stop ended the run.
+  void tellEarlyStop(int64_t bestStep, double bestLoss);
   /// A step of which nothing was learnt, as its line in the log.
   void skip(int64_t step, const std::string &why);
   /// Training waited so long for a checkpoint before the next step.
@@ -70,6 +75,7 @@ private:
   void writeLog(const nlohmann::ordered_json &line);
   /// The line's numbers, for TensorBoard.
   void writeEvent(int64_t step, const nlohmann::ordered_json &line);
+  void writeEvent(int64_t step, const std::vector<Scalar> &scalars);
 
   const Session &session;
   int64_t first, total, lastTold = -1;

@@ -19,6 +19,7 @@ using nlohmann::json;
 /// Copies may take this share of the memory that is free when the run begins.
 constexpr int64_t shareOfFree = 2;
 
+constexpr const char *keptKey = "kept";
 constexpr const char *weight = "weight/", *moment1 = "moment1/", *moment2 = "moment2/";
 
 bool hasShares(const Session &s) { return s.program().zero > 0; }
@@ -275,6 +276,7 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
     return invalid(path + ": the checkpoint is of step " + std::to_string(start.step) +
                    ", this run has only " + std::to_string(steps) + " (--steps)");
   s.executor->setAdamStep(then.value("updates", start.step));
+  start.kept = then.value(keptKey, json::object());
   if (!s.leads())
     return Status::ok();
   if (found.data)
@@ -339,7 +341,8 @@ bool RunCheckpoints::isDue() const {
          s.options.isCheckpointTime(Clock::now() - lastSave);
 }
 
-Status RunCheckpoints::save(int64_t completed, int64_t entry, DataPosition position) {
+Status RunCheckpoints::save(int64_t completed, int64_t entry, DataPosition position,
+                            const json &kept, int64_t best) {
   RunState state;
   state.step = completed;
   state.dataPosition = entry - position.firstStep;
@@ -348,8 +351,10 @@ Status RunCheckpoints::save(int64_t completed, int64_t entry, DataPosition posit
   state.settings["epoch"] = position.epoch;
   if (entry != completed)
     state.settings[entriesKey] = entry;
+  if (!kept.empty())
+    state.settings[keptKey] = kept;
   lastSave = Clock::now();
-  return saver->start(state, writtenTensors(s), std::exchange(replaced, {}));
+  return saver->start(state, writtenTensors(s), std::exchange(replaced, {}), best);
 }
 
 Status RunCheckpoints::finish() { return saver ? saver->finish() : Status::ok(); }

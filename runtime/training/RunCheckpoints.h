@@ -33,6 +33,8 @@ public:
     int64_t step = 0;
     int64_t entry = 0;     ///< steps of the list that were taken
     DataPosition position; ///< the epoch that holds `entry`
+    /// What the run that wrote the checkpoint gave save().
+    nlohmann::json kept = nlohmann::json::object();
   };
   /// Reads what the run goes on from, if anything.
   Result<Start> resume();
@@ -40,8 +42,11 @@ public:
   bool areKept() const { return !s.options.checkpoint.empty(); }
   /// Whether the leader finds that it is time for one.
   bool isDue() const;
-  /// Begins to save what has been trained, in so many updates of so many steps of the list.
-  Status save(int64_t completed, int64_t entry, DataPosition position);
+  /// Begins to save what has been trained, in so many updates of so many steps of the list. `kept`
+  /// comes back from resume(); `best` is the step of the checkpoint that stays as the best one, -1:
+  /// none.
+  Status save(int64_t completed, int64_t entry, DataPosition position, const nlohmann::json &kept,
+              int64_t best);
   /// Waits until what was begun is on the disk.
   Status finish();
   /// Puts into a step what this rank tells about saving; returns the phase that it tells it of.

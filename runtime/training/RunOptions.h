@@ -55,6 +55,10 @@ struct RunOptions {
   double timeLimit = 0;       ///< seconds since `started`; 0: none
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;
+  int64_t evaluateEvery = 0; ///< steps of training between evaluations of `evaluateData`; 0: none
+  std::vector<std::string> evaluateData;
+  bool keepBest = false;  ///< the checkpoint of the lowest loss of an evaluation
+  int64_t earlyStop = 0;  ///< evaluations in a row without a lower loss that end the run; 0: none
   std::string showSample; ///< key of what is printed in place of a run
   std::string loads;      ///< of steps whose plans are printed in place of the program
   std::string forward, output;

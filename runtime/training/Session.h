@@ -37,9 +37,12 @@ struct DataSource {
   Preprocess preprocess;
   /// Training only. An error is kept until the ranks can agree on it.
   Result<std::shared_ptr<StepSource>> steps = std::shared_ptr<StepSource>();
+  /// What training is evaluated with (--evaluate-data), if anything.
+  std::shared_ptr<const DataSource> evaluation = nullptr;
 };
-/// `pixels`: whether any stage reads pictures.
-Result<DataSource> openData(const RunOptions &options, const Program &program);
+/// Opens `shards` with the options' preprocessing.
+Result<DataSource> openData(const std::vector<std::string> &shards, const RunOptions &options,
+                            const Program &program);
 /// --steps-file or --batches, checked against the program and the data set.
 Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
                                               const Dataset &dataset);

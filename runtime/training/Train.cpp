@@ -4,6 +4,7 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/StopSignals.h"
+#include "runtime/training/Evaluations.h"
 #include "runtime/training/GroupsOfRun.h"
 #include "runtime/training/LabelCounts.h"
 #include "runtime/training/Report.h"
@@ -28,7 +29,7 @@ double secondsBetween(Clock::time_point begin, Clock::time_point end) {
 class Training {
 public:
   Training(Session &session, const DataSource &data)
-      : s(session), data(data),
+      : s(session), data(data), evaluations(session, data),
         trace(session.communicator.rank(), session.executor->stage(),
               session.program().modelParallel > 1 ? session.executor->part() : -1) {}
 
@@ -46,15 +47,21 @@ public:
     checkpoints = kept.get();
     s.kept = std::move(kept);
     OMNIBAL_RETURN_IF_ERROR(checkpoints->open());
+    if (data.evaluation)
+      OMNIBAL_RETURN_IF_ERROR(s.agree(checkEvaluates(s)));
     OMNIBAL_ASSIGN_OR_RETURN(const RunCheckpoints::Start start, checkpoints->resume());
     first = start.step;
     firstEntry = start.entry;
     position = start.position;
+    const bool sameEvaluations = evaluations.take(start.kept.value(evaluationKey, json::object()));
     // The third step is past all first-use costs.
     firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
     endTraced = std::min(firstTraced + s.options.traceSteps, total);
     reporter = std::make_unique<Reporter>(s, first, total);
     OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return reporter->open(); }));
+    if (!sameEvaluations)
+      reporter->note("notice: --evaluate-data has other samples than when the checkpoint was "
+                     "written; the best one is looked for anew");
     reporter->note(groups.table());
     if (each > 1)
       reporter->note("an update takes the micro-batches of " + std::to_string(each) +
@@ -117,25 +124,66 @@ private:
 
   Status trainSteps(bool &stopped) {
     openFeeder(first, position);
-    for (int64_t step = first; step < total; ++step) {
+    if (first > 0) { // the run that saved this step may have been stopped before it was evaluated
+      OMNIBAL_RETURN_IF_ERROR(evaluateAfter(first));
+      if (newBest)
+        OMNIBAL_RETURN_IF_ERROR(saveCheckpoint(first));
+    }
+    for (int64_t step = first; step < total && !evaluations.areEnough(); ++step) {
       OMNIBAL_RETURN_IF_ERROR(runStep(step));
       feeder->nextStep();
-      bool last = step + 1 == total;
+      OMNIBAL_RETURN_IF_ERROR(evaluateAfter(step + 1));
+      bool last = step + 1 == total || evaluations.areEnough();
       bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
-      if (checkpoints->areKept() && (last || due || stop || save)) {
-        OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-        const Clock::time_point begin = Clock::now();
-        OMNIBAL_RETURN_IF_ERROR(checkpoints->save(step + 1, entryOf(step + 1), feeder->position()));
-        reporter->waited(secondsBetween(begin, Clock::now()));
-        save = false;
-      }
+      if (checkpoints->areKept() && (last || due || stop || save || newBest))
+        OMNIBAL_RETURN_IF_ERROR(saveCheckpoint(step + 1));
       if (stop && !last) {
         stopped = true;
         return endEarly(step + 1);
       }
     }
     OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-    return checkpoints->finish();
+    OMNIBAL_RETURN_IF_ERROR(checkpoints->finish());
+    if (evaluations.areEnough())
+      reporter->tellEarlyStop(evaluations.bestStep(), evaluations.bestLoss());
+    return Status::ok();
+  }
+
+  Status saveCheckpoint(int64_t completed) {
+    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    const Clock::time_point begin = Clock::now();
+    OMNIBAL_RETURN_IF_ERROR(saveNow(completed, feeder->position()));
+    reporter->waited(secondsBetween(begin, Clock::now()));
+    save = newBest = false;
+    return Status::ok();
+  }
+
+  Status saveNow(int64_t completed, DataPosition here) {
+    json kept = json::object();
+    if (json found = evaluations.state(); !found.empty())
+      kept[evaluationKey] = std::move(found);
+    return checkpoints->save(completed, entryOf(completed), here, kept,
+                             s.options.keepBest ? evaluations.bestStep() : -1);
+  }
+
+  /// Evaluates where that is due; a run that is asked to stop leaves it to the one that goes on.
+  Status evaluateAfter(int64_t completed) {
+    if (!evaluations.isDue(completed, total) || evaluations.isDone(completed))
+      return Status::ok();
+    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    if (stop)
+      return Status::ok();
+    s.executor->setTrace(nullptr);
+    OMNIBAL_ASSIGN_OR_RETURN(Evaluation found, evaluations.run(completed));
+    if (!found.unread)
+      return endWith(
+          std::move(found.unread).context("evaluating after step " + std::to_string(completed)),
+          completed, feeder->position());
+    if (completed > firstTraced && completed < endTraced && !s.options.trace.empty())
+      s.executor->setTrace(&trace);
+    newBest = found.isBest && s.options.keepBest;
+    reporter->evaluation(completed, found);
+    return Status::ok();
   }
 
   Status saveWeights() {
@@ -249,7 +297,7 @@ private:
       return error;
     Status saved;
     if (step != checkpoints->newestStep())
-      saved = checkpoints->save(step, entryOf(step), here);
+      saved = saveNow(step, here);
     if (saved)
       saved = checkpoints->finish();
     if (!saved)
@@ -266,7 +314,7 @@ private:
     options.clip = s.options.clip;
     options.step = step;
     const DataPosition here = feeder->position();
-    options.stop = wantsStop();
+    options.stop = wantsStop(step);
     options.save = checkpoints->isDue();
     const int64_t phase = checkpoints->tell(options);
     if (step == 0 && !s.options.saveGradients.empty())
@@ -392,13 +440,15 @@ private:
   }
 
   /// Whether this rank wants the step that it is about to start to be the run's last one.
-  bool wantsStop() {
+  bool wantsStop(int64_t step) {
     if (s.options.checkpoint.empty())
       return false;
     if (s.leads() && s.options.timeLimit > 0) {
       // The step that starts now, and the next one if this is not the last.
       const double used = secondsBetween(s.options.started, Clock::now());
-      outOfTime |= used + 2 * longestStep + checkpoints->longestSeconds() > s.options.timeLimit;
+      const double between = evaluations.isDue(step + 1, total) ? evaluations.longestSeconds() : 0;
+      outOfTime |=
+          used + 2 * longestStep + between + checkpoints->longestSeconds() > s.options.timeLimit;
     }
     return outOfTime || stopWasRequested() || !reporter->health();
   }
@@ -453,9 +503,12 @@ private:
   std::set<int64_t> leftOut;                 ///< samples that could not be read
   std::vector<BadSample> badSamples;         ///< of the runs of the step at hand before the last
   RunCheckpoints *checkpoints = nullptr;     ///< the session's
-  bool stop = false, save = false;           ///< what a rank asked for in a step that has ended
-  int64_t undefinedInARow = 0;               ///< steps that were skipped since the last update
-  bool behindUndefined = false;              ///< steps were under way when one was skipped
+  static constexpr const char *evaluationKey = "evaluation"; ///< in checkpoints
+  Evaluations evaluations;
+  bool newBest = false;            ///< the model as it is now, which no checkpoint holds yet
+  bool stop = false, save = false; ///< what a rank asked for in a step that has ended
+  int64_t undefinedInARow = 0;     ///< steps that were skipped since the last update
+  bool behindUndefined = false;    ///< steps were under way when one was skipped
   bool outOfTime = false;
   double longestStep = 0; ///< seconds
   Trace trace;

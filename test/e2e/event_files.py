@@ -5,6 +5,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 START = 1  # of SessionLog.status
 
 
+def as_float32(value):
+    """What a scalar holds of a number."""
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
 def crc32c(data):
     """Bit by bit, with Castagnoli's polynomial."""
     state = 0xFFFFFFFF

@@ -50,6 +50,23 @@ class Case(ModeCase):
 
 
 class GoingOn(Case):
+    def test_evaluation_between_steps_of_all_modes(self):
+        order = [0, 1, 1, 0]
+        modes = [Mode(kind, 2, self.samples, 2) for kind in ("short", "long")]
+        batches = self.folder("batches", modes, order, 2)
+        program = self.program("program", batches, 2, 2)
+        _, alone = self.train(program, batches, "--save", self.path("alone"), log="alone.jsonl")
+        _, log = self.train(program, batches, "--save", self.path("beside"), "--evaluate-every", 1, "--evaluate-data",
+                            self.path("data-000000.tar"), log="beside.jsonl")
+        self.assertEqual(self.model("beside"), self.model("alone"))
+        steps = [line for line in log if "evaluation" not in line]
+        self.assertEqual([(l["step"], l["mode"], l["loss"]) for l in steps], [(l["step"], l["mode"], l["loss"]) for l in alone])
+        self.assertEqual([line["step"] for line in log if "evaluation" in line], [0, 1, 2, 3])
+        self.call("omnibal-run", program, "--weights", self.path("alone"), "--data", self.path("data-000000.tar"), "--preprocess",
+                  f"{MODEL}/preprocessor_config.json", "--evaluate", "--log", self.path("evaluate.json"))
+        with open(self.path("evaluate.json")) as file:
+            self.assertEqual(log[-1]["evaluation"], json.load(file))
+
     def test_after_any_step(self):
         order = [0, 0, *([0, 1] * 4)]  # as with a curriculum
         for stages, replicas, microbatches in ((1, 1, (4, 2)), (2, 2, (2, 1)), (1, 4, (2, 1))):

@@ -5,20 +5,15 @@ import errno
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
 import unittest
 
-from event_files import crc32c, events
+from event_files import as_float32, crc32c, events
 from run_case import BIN, MPIRUN, RunCase
 
 FAULTS = os.path.abspath(os.path.join(BIN, "..", "disk_faults", "libdisk_faults.so"))
-
-
-def as_float32(value):
-    return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def expected(line):

@@ -17,7 +17,8 @@ constexpr const char *example = R"(Examples:
   One rank a process (stages x data-parallel ranks of the program, x parts):
     mpirun -n 2 omnibal-run program/ --weights model.safetensors --data train-*.tar \
         --preprocess preprocessor_config.json --steps-file steps.jsonl
-  Measure on held-out data:
+  Measure on held-out data, while training and afterwards:
+    omnibal-run program/ ... --checkpoint checkpoints/ --evaluate-every 500 --evaluate-data held-out/ --keep-best
     omnibal-run program/ --weights out/ --data test-*.tar --preprocess preprocessor_config.json --evaluate
   The graph's own inputs and outputs (rows are run one by one, padding by attention_mask is removed;
   outputs at padded positions are zeros):
@@ -68,6 +69,13 @@ std::string check(const RunOptions &o) {
     return "training needs either --steps-file or --batches";
   if (std::string problem = problemOf(o.rate); !problem.empty())
     return problem;
+  if ((o.evaluateEvery > 0) != !o.evaluateData.empty())
+    return o.evaluateEvery > 0 ? "--evaluate-every needs --evaluate-data, what to evaluate with"
+                               : "--evaluate-data needs --evaluate-every, how often to evaluate";
+  if (o.keepBest && (o.evaluateEvery == 0 || o.checkpoint.empty()))
+    return "--keep-best needs --evaluate-every, which finds the best, and --checkpoint FOLDER";
+  if (o.earlyStop > 0 && o.evaluateEvery == 0)
+    return "--early-stop needs --evaluate-every, whose losses it watches";
   if (o.mergeAdapters && o.save.empty())
     return "--merge-adapters needs --save FOLDER";
   if (o.checkpointEvery > 0 && o.checkpoint.empty())
@@ -302,6 +310,21 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
                  "the newest one in --checkpoint if there is one, else from the start");
   app.add_flag("--evaluate", o.evaluate,
                "Loss, token accuracy and share of answers entirely right");
+  app.add_option("--evaluate-every", o.evaluateEvery,
+                 "Training: evaluate with --evaluate-data after every so many steps and after the "
+                 "last one; training itself is as without")
+      ->check(wholeNumber(1, manySteps));
+  app.add_option("--evaluate-data", o.evaluateData,
+                 "WebDataset shards (.tar) or folders with them, for --evaluate-every; results are "
+                 "told for each folder too")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--keep-best", o.keepBest,
+               "Keep the checkpoint with the lowest loss of --evaluate-every too, whose name the "
+               "file `best` in --checkpoint holds");
+  app.add_option("--early-stop", o.earlyStop,
+                 "End the run, as after its last step, when so many evaluations in a row had no "
+                 "lower loss than the best one before")
+      ->check(wholeNumber(1, manySteps));
   app.add_option("--forward", o.forward, "Run the graph on the inputs in this .safetensors file");
   app.add_option(
       "-o,--output", o.output,

@@ -141,7 +141,7 @@ Status printPictures(const DataSource &data, const Program &program, int64_t ind
 } // namespace
 
 Status showSample(const Program &program, const RunOptions &options, std::ostream &out) {
-  OMNIBAL_ASSIGN_OR_RETURN(DataSource data, openData(options, program));
+  OMNIBAL_ASSIGN_OR_RETURN(DataSource data, openData(options.data, options, program));
   const int64_t index = data.dataset->find(options.showSample);
   if (index < 0)
     return invalid(

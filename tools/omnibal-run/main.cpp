@@ -36,9 +36,10 @@
 
 namespace omnibal::rt {
 
-Result<DataSource> openData(const RunOptions &options, const Program &program) {
+Result<DataSource> openData(const std::vector<std::string> &shards, const RunOptions &options,
+                            const Program &program) {
   DataSource data;
-  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, Dataset::open(options.data, program.info.grid));
+  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, Dataset::open(shards, program.info.grid));
   bool pixels = false;
   for (const Stage &stage : program.stageList)
     for (const auto &[name, mode] : stage.modes)
@@ -186,9 +187,14 @@ Status openWhatItNeeds(const RunOptions &options, bool alone, Opened &opened) {
       OMNIBAL_ASSIGN_OR_RETURN(opened.data.dataset, Dataset::open(options.data, program.info.grid));
     }
   } else if (options.forward.empty()) {
-    OMNIBAL_ASSIGN_OR_RETURN(opened.data, openData(options, program));
+    OMNIBAL_ASSIGN_OR_RETURN(opened.data, openData(options.data, options, program));
     if (!options.evaluate)
       opened.data.steps = openSteps(options, program, *opened.data.dataset);
+    if (options.trains() && options.evaluateEvery > 0) {
+      auto held = openData(options.evaluateData, options, program);
+      OMNIBAL_RETURN_IF_ERROR(held.status().context("--evaluate-data"));
+      opened.data.evaluation = std::make_shared<const DataSource>(*std::move(held));
+    }
   }
   return Status::ok();
 }
