@@ -167,7 +167,11 @@ protected:
   PictureFeed() {
     program.trainModes[0].tilesCap = 1000;
     program.trainModes[0].tokensCap = 1000;
-    program.info = {4, 1, {4, 96}, {}, {}, 128, 0, PictureGrid{4, 2, 2, 16, 0}};
+    program.info.imageTokenId = 4;
+    program.info.tokensPerTile = 1;
+    program.info.tileShape = {4, 96};
+    program.info.vocabulary = 128;
+    program.info.grid = PictureGrid{4, 2, 2, 16, 0};
     dataset = *Dataset::open({folder + "data-000000.tar"}, program.info.grid);
     DataLoaderOptions options;
     options.shapes = {{1, program.caps()}};
