@@ -49,8 +49,10 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
   passes.addPass(createAttachCluster(cluster, files));
 }
 
-/// What the parts of a stage do, before costs are stated of it.
+/// What the parts of a stage do, before costs are stated of it; without a file all do the same.
 void addLayouts(OpPassManager &passes, const PlanningOptions &planning) {
+  if (planning.layouts.empty())
+    return;
   passes.addPass(createAssignLayouts({planning.layouts}));
   passes.addPass(createVerifyLayouts());
 }

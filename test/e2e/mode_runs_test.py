@@ -52,7 +52,7 @@ class Case(ModeCase):
 class GoingOn(Case):
     def test_evaluation_between_steps_of_all_modes(self):
         order = [0, 1, 1, 0]
-        modes = [Mode(kind, 2, self.samples, 2) for kind in ("short", "long")]
+        modes = [Mode(kind, count, self.samples, 2) for kind, count in (("short", 2), ("long", 1))]
         batches = self.folder("batches", modes, order, 2)
         program = self.program("program", batches, 2, 2)
         _, alone = self.train(program, batches, "--save", self.path("alone"), log="alone.jsonl")
