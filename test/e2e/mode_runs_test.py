@@ -51,7 +51,7 @@ class Case(ModeCase):
 
 class GoingOn(Case):
     def test_evaluation_between_steps_of_all_modes(self):
-        order = [0, 1, 1, 0]
+        order = [0, 0, *([0, 1] * 4)]
         modes = [Mode(kind, count, self.samples, 2) for kind, count in (("short", 2), ("long", 1))]
         batches = self.folder("batches", modes, order, 2)
         program = self.program("program", batches, 2, 2)
@@ -61,7 +61,7 @@ class GoingOn(Case):
         self.assertEqual(self.model("beside"), self.model("alone"))
         steps = [line for line in log if "evaluation" not in line]
         self.assertEqual([(l["step"], l["mode"], l["loss"]) for l in steps], [(l["step"], l["mode"], l["loss"]) for l in alone])
-        self.assertEqual([line["step"] for line in log if "evaluation" in line], [0, 1, 2, 3])
+        self.assertEqual([line["step"] for line in log if "evaluation" in line], list(range(len(order))))
         self.call("omnibal-run", program, "--weights", self.path("alone"), "--data", self.path("data-000000.tar"), "--preprocess",
                   f"{MODEL}/preprocessor_config.json", "--evaluate", "--log", self.path("evaluate.json"))
         with open(self.path("evaluate.json")) as file:
