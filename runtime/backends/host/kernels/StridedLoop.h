@@ -58,6 +58,8 @@ template <int operands> struct StridedLoop {
 
   /// Calls body(offsets) for lines [begin, end) of the outer index.
   template <typename Body> void forLines(int64_t begin, int64_t end, Body &&body) const {
+    if (begin >= end)
+      return; // dimensions may be 0
     int64_t index[TensorView::maxRank + 1] = {};
     Offsets offsets{};
     int64_t rest = begin;
