@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iomanip>
+#include <sstream>
+#include <string_view>
 
 namespace omnibal::rt {
 namespace {
@@ -15,26 +17,12 @@ std::string counted(int64_t count, const std::string &what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-/// A token's part in training.
-enum class Part { Prompt, Picture, Label };
-
-const char *nameOf(Part part) {
-  switch (part) {
-  case Part::Prompt:
-    return "no label";
-  case Part::Picture:
-    return "picture";
-  case Part::Label:
-    return "label";
-  }
-  return "";
-}
-
-Part partOf(const Sample &sample, size_t token, int64_t imageTokenId) {
+/// What a token is to training.
+std::string_view partOf(const Sample &sample, size_t token, int64_t imageTokenId) {
   if (imageTokenId >= 0 && sample.inputIds[token] == imageTokenId)
-    return Part::Picture;
+    return "picture";
   // Nothing comes before the first token that could predict it.
-  return token > 0 && sample.labels[token] != ignoredLabel ? Part::Label : Part::Prompt;
+  return token > 0 && sample.labels[token] != ignoredLabel ? "label" : "no label";
 }
 
 /// "151667 x 256, 12": equal neighbors together.
@@ -55,12 +43,12 @@ void printTokens(const Sample &sample, int64_t imageTokenId, std::ostream &out) 
   out << std::left << std::setw(16) << "tokens" << std::setw(10) << "part" << "ids\n";
   const size_t count = sample.inputIds.size();
   for (size_t begin = 0, end = 0; begin < count; begin = end) {
-    const Part part = partOf(sample, begin, imageTokenId);
+    const std::string_view part = partOf(sample, begin, imageTokenId);
     for (end = begin; end < count && partOf(sample, end, imageTokenId) == part; ++end)
       ;
     const std::string range =
         std::to_string(begin) + (end - begin > 1 ? "-" + std::to_string(end - 1) : "");
-    out << std::setw(16) << range << std::setw(10) << nameOf(part)
+    out << std::setw(16) << range << std::setw(10) << part
         << runsOf(&sample.inputIds[begin], &sample.inputIds[begin] + (end - begin)) << "\n";
   }
 }

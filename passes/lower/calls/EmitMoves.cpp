@@ -1,5 +1,4 @@
-//===- EmitMoves.cpp - Where the parts of a stage meet
-//-------------------------------------------===//
+//===- EmitMoves.cpp - Where the parts of a stage meet -----------------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
 #include "passes/lower/calls/CallBuilder.h"
 
