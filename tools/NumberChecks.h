@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -39,6 +40,19 @@ inline CLI::Validator wholeNumber(int64_t least, int64_t most) {
       return "";
     return text + " is not a whole number from " + std::to_string(least) + " to " +
            std::to_string(most);
+  };
+  return CLI::Validator(isGood, "");
+}
+
+/// A whole number in [0, 2^64), all of the text.
+inline CLI::Validator wholeNumberOf64Bits() {
+  auto isGood = [](const std::string &text) -> std::string {
+    uint64_t value = 0;
+    const char *end = text.data() + text.size();
+    const std::from_chars_result read = std::from_chars(text.data(), end, value);
+    if (read.ec == std::errc() && read.ptr == end)
+      return "";
+    return text + " is not a whole number from 0 to " + std::to_string(UINT64_MAX);
   };
   return CLI::Validator(isGood, "");
 }

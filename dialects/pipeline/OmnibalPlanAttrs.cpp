@@ -96,9 +96,12 @@ LogicalResult BuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult ParameterCostAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                        int64_t resident, int64_t reduced) {
-  if (std::min(resident, reduced) < 0)
+                                        int64_t resident, int64_t reduced, int64_t state) {
+  if (std::min({resident, reduced, state}) < 0)
     return emitError() << "parameter_cost_c1: bytes of a parameter must be >= 0";
+  if (reduced > resident || state > resident - reduced || (reduced == 0 && state != 0))
+    return emitError() << "parameter_cost_c2: gradient and state are part of what is resident, and "
+                          "what has no gradient has no state";
   return success();
 }
 

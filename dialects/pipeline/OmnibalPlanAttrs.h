@@ -42,6 +42,10 @@ inline constexpr llvm::StringLiteral perStepSchedule = "per-step";
 /// On a layer, by option: sixteen numbers, what forward, backward, input_grad and weight_grad take
 /// each, in ns fixed, per tile, per token and per squared token of a sample.
 inline constexpr llvm::StringLiteral timeModelsAttrName = "omnibal.time_models";
+/// On the module: a #plan.optimizer; without it, AdamW.
+inline constexpr llvm::StringLiteral optimizerAttrName = "omnibal.optimizer";
+/// On a parameter: a matrix whose update Muon orthogonalizes.
+inline constexpr llvm::StringLiteral orthogonalizedAttrName = "omnibal.orthogonalized";
 /// On the module: ns that a computing action takes besides its layers.
 inline constexpr llvm::StringLiteral actionNsAttrName = "omnibal.action_ns";
 inline constexpr llvm::StringLiteral planAttrName = "omnibal.plan";

@@ -6,6 +6,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "dialects/pipeline/LayoutAttr.td"
+include "dialects/pipeline/OmnibalPlanEnums.td"
 
 def Plan_Dialect : Dialect {
   let name = "plan";
@@ -134,26 +135,36 @@ def ParameterCostAttr : AttrDef<Plan_Dialect, "ParameterCost"> {
   let summary = "What a parameter costs a stage that uses it";
   let description = [{
     `resident` bytes on every stage that uses the parameter, however many of its layers do: values
-    and, where it trains, gradient and optimizer state. `reduced` bytes of its gradient travel
-    between replicas. What kernels read is float32, or half as large beside float32 values that the
-    optimizer keeps with its two moments. Stands on an `omnibal.parameter` as `omnibal.cost`.
+    and, where it trains, gradient and optimizer state, which is `state` bytes. `reduced` bytes of its
+    gradient travel between replicas. What kernels read is float32, or half as large beside float32
+    values that the optimizer keeps with its moments. Stands on an `omnibal.parameter` as
+    `omnibal.cost`.
 
     Constraints:
-    * (parameter_cost_c1) nothing is negative.
+    * (parameter_cost_c1) nothing is negative;
+    * (parameter_cost_c2) gradient and state are part of what is resident, and what has no gradient
+      has no state.
   }];
-  let parameters = (ins "int64_t":$resident, "int64_t":$reduced);
+  let parameters = (ins "int64_t":$resident, "int64_t":$reduced,
+                        DefaultValuedParameter<"int64_t", "0">:$state);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Whether the optimizer has float32 values of its own.
-    bool hasMaster() const { return getReduced() > 0 && getResident() % getReduced() != 0; }
-    /// Of `resident`: what the optimizer keeps, moments and its own float32 values.
-    int64_t getState() const {
-      return std::min(getResident(), getReduced() * (hasMaster() ? 3 : 2));
-    }
+    /// Of `resident`: what kernels read.
+    int64_t getValues() const { return getResident() - getReduced() - getState(); }
     /// What an update changes of what kernels read.
-    int64_t getUpdated() const { return hasMaster() ? getReduced() / 2 : getReduced(); }
+    int64_t getUpdated() const { return getReduced() > 0 ? getValues() : 0; }
   }];
+}
+
+def OptimizerAttr : EnumAttr<Plan_Dialect, Optimizer, "optimizer"> {
+  let summary = "How parameters are updated";
+  let description = [{
+    The optimizer, which decides how many moments a parameter has that trains: two with `adamw`, one
+    with `lion` and `sgd`, and with `muon` one of the matrices that it orthogonalizes, which have
+    `omnibal.orthogonalized`, and two of others. Stands on the module as `omnibal.optimizer`; without it, `adamw`.
+  }];
+  let assemblyFormat = "`<` $value `>`";
 }
 
 def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {

@@ -20,4 +20,12 @@ def FormalRole : I32EnumAttr<"FormalRole", "what a formal of a function stands f
   let cppNamespace = "::omnibal";
 }
 
+/// The words of runtime/program/Names.h.
+def Optimizer : I32EnumAttr<"Optimizer", "how parameters are updated", [
+  I32EnumAttrCase<"AdamW", 0, "adamw">, I32EnumAttrCase<"Lion", 1, "lion">,
+  I32EnumAttrCase<"Sgd", 2, "sgd">, I32EnumAttrCase<"Muon", 3, "muon">]> {
+  let cppNamespace = "::omnibal";
+  let genSpecializedAttr = 0;
+}
+
 #endif // DIALECTS_PIPELINE_OMNIBALPLANENUMS_TD

@@ -1,6 +1,7 @@
 //===- AnnotateCosts.cpp - omnibal-annotate-costs -------------------------------------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/OptimizerAttribute.h"
 #include "passes/common/ProblemAttributes.h"
 #include "passes/common/StepSamples.h"
 #include "passes/common/TrainModes.h"
@@ -9,6 +10,7 @@
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/cost/ModesFile.h"
 #include "passes/cost/Passes.h"
+#include "passes/shard/LayerLayouts.h"
 
 using namespace mlir;
 
@@ -66,7 +68,37 @@ private:
     return cost::readCostOptions(inputs, *files);
   }
 
+  /// What Muon's matrices cannot be: they are updated whole, by the host's kernels. So are the
+  /// parameters whose moments have blocks.
+  LogicalResult checkOptimizer(ModuleOp module) {
+    const rt::OptimizerKind kind = optimizerOf(module);
+    const bool isMuon = kind == rt::OptimizerKind::Muon;
+    if (!isMuon && !rt::isCoded(kind))
+      return success();
+    auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+    if (target != "host")
+      return module.emitError() << "--optimizer " << rt::nameOf(kind) << ": target "
+                                << target.getValue()
+                                << " has no such update; choose another one, or --target host";
+    if (isMuon && cluster && cluster.getZero() > 0)
+      return module.emitError()
+             << "--optimizer muon: with --zero 1 replicas divide matrices, which "
+                "this optimizer needs whole; say --zero 0";
+    for (auto parameter : module.getOps<ParameterOp>())
+      if (auto held = parameter->getAttrOfType<LayoutAttr>(shard::heldAttrName);
+          held && held.isSplit() &&
+          (parameter->hasAttr(orthogonalizedAttrName) ||
+           (rt::isCoded(kind) && !parameter.getFrozen())))
+        return parameter.emitError()
+               << "--optimizer " << rt::nameOf(kind) << ": layouts split this "
+               << (isMuon ? "matrix" : "parameter") << ", which this optimizer needs whole"
+               << (isMuon ? "" : "; say --layouts none, or choose another one");
+    return success();
+  }
+
   LogicalResult annotate(ModuleOp module) {
+    if (failed(checkOptimizer(module)))
+      return failure();
     const Caps caps = capsOf(module);
     cost::CostOptions options = costs;
     options.load = {caps.tiles, caps.tokens};

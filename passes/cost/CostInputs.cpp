@@ -4,6 +4,22 @@
 namespace omnibal::cost {
 namespace {
 
+/// Between GPUs of one machine.
+constexpr planner::Link deviceLink{20'000, 370'000'000'000};
+
+rt::Result<PartsLink> partsLinkOf(const CostInputs &inputs, InputFiles &files) {
+  PartsLink link;
+  link.otherwise = inputs.target == "cuda" ? deviceLink : planner::defaultLink;
+  if (!inputs.cluster.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, files.cluster(inputs.cluster));
+    link.given = file.parts;
+    link.node = file.node;
+    if (file.givesLink)
+      link.otherwise = file.cluster.link;
+  }
+  return link;
+}
+
 rt::Result<Device> deviceOf(const CostInputs &inputs, InputFiles &files) {
   std::string name = inputs.device;
   if (!inputs.cluster.empty()) {
@@ -33,6 +49,7 @@ rt::Result<CostOptions> readCostOptions(const CostInputs &inputs, InputFiles &fi
     costs.precision = mixedPrecision();
   costs.precision.target = target;
   OMNIBAL_ASSIGN_OR_RETURN(costs.device, deviceOf(inputs, files));
+  OMNIBAL_ASSIGN_OR_RETURN(costs.partsLink, partsLinkOf(inputs, files));
   OMNIBAL_ASSIGN_OR_RETURN(Calibration measured,
                            files.calibrations(inputs.calibration, target, precision));
   if (!inputs.calibration.empty())

@@ -23,6 +23,8 @@ struct Device {
 struct Work {
   int64_t matrixFlops = 0; ///< multiply-add = 2
   int64_t bytes = 0;       ///< memory traffic of everything that is not a matrix product
+  int64_t sentBytes = 0;   ///< that a part of a stage sends to each other one, all together
+  int64_t exchanges = 0;   ///< in which it does; an all_reduce is two
 };
 
 /// A device of the table (runtime/support/DeviceTable.h); an unknown name is an error that lists

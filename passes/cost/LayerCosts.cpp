@@ -2,8 +2,10 @@
 #include "dialects/omnibal/analysis/FunctionDigest.h"
 #include "dialects/omnibal/analysis/LayerGraph.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/common/OptimizerAttribute.h"
 #include "passes/cost/LayerMemory.h"
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/differentiate/Passes.h"
@@ -47,13 +49,39 @@ SmallVector<std::string> optionsOf(const analysis::Call &call) {
 
 } // namespace
 
-LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
+planner::Link PartsLink::of(int64_t parts) const {
+  if (given)
+    return *given;
+  return node && node->ranks % parts == 0 ? node->link : otherwise;
+}
+
+/// More than a problem may take, so that it is refused by name, and sums of some do not overflow.
+constexpr int64_t mostMoveNs = int64_t{1} << 60;
+
+/// Without moves among parts.
+static LayerTimes computingTimesOf(const LayerFacts &facts, const CostOptions &options) {
   auto time = [&](const Work &work) {
     return rooflineNs(options.device, options.precision.compute, work);
   };
   LayerTimes roofline{time(facts.forward), time(facts.inputGrad), time(facts.weightGrad)};
   roofline.wholeBackwardNs = roofline.backwardNs();
   return options.measured ? options.measured->of(facts, roofline) : roofline;
+}
+
+LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
+  const planner::Link link = options.partsLink.of(options.parts);
+  auto moves = [&](const Work &work) {
+    const auto sent = static_cast<__int128>(work.sentBytes) * 1000000000;
+    const __int128 ns = static_cast<__int128>(work.exchanges) * link.latencyNs +
+                        (sent + link.bytesPerSecond - 1) / link.bytesPerSecond;
+    return static_cast<int64_t>(std::min<__int128>(ns, mostMoveNs));
+  };
+  LayerTimes times = computingTimesOf(facts, options);
+  times.forwardNs += moves(facts.forward);
+  times.inputGradNs += moves(facts.inputGrad);
+  times.weightGradNs += moves(facts.weightGrad);
+  times.wholeBackwardNs += moves(facts.inputGrad) + moves(facts.weightGrad);
+  return times;
 }
 
 planner::LoadFactors UnitCostTable::factorsOf(const GroupLoad &microbatch,
@@ -103,6 +131,7 @@ class CostAnnotator final : public CostModel {
 public:
   CostAnnotator(ModuleOp module, const CostOptions &options)
       : module(module), options(options), builder(module.getContext()) {
+    this->options.parts = shard::partsOf(module);
     lowering.target = options.precision.target;
     lowering.compute = options.precision.compute;
     lowering.rowBucket = 1;
@@ -240,7 +269,7 @@ private:
     for (size_t i = 0; i < graph.layers.size(); ++i)
       for (const std::string &name : layerOptions[i]) {
         const LayerFacts &facts = variants.at(name).timed[i];
-        options.measured->compare(facts, timesOf(facts, roofline));
+        options.measured->compare(facts, computingTimesOf(facts, roofline));
         if (!options.measured->knows(facts))
           table.unmeasured.push_back({variants.at(name).graph.calls[i].name, name});
       }
@@ -359,16 +388,26 @@ private:
   /// Parameters that no gradient reaches count as frozen, as they will be.
   void annotateParameters() {
     const Precision &precision = options.precision;
+    const rt::OptimizerKind optimizer = optimizerOf(module);
+    const int64_t averages = keepsAverages(module) ? precision.average : 0;
     ModuleOp functions = *variants.at("keep").module;
     for (auto parameter : module.getOps<ParameterOp>()) {
       bool trains = !functions.lookupSymbol<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
       // The last part's share is no smaller than any other.
       const int64_t parts = shard::partsOf(module);
       int64_t elements = shard::heldType(parameter, parts, parts - 1).getNumElements();
-      int64_t resident = elements * (precision.parameter + (trains ? precision.trainable : 0));
-      parameter->setAttr(costAttrName,
-                         ParameterCostAttr::get(module.getContext(), resident,
-                                                trains ? elements * precision.gradient : 0));
+      int64_t gradient = trains ? elements * precision.gradient : 0;
+      const int64_t moment = rt::isCoded(optimizer) ? rt::momentBytes(optimizer, elements)
+                                                    : elements * precision.moment;
+      int64_t state = trains ? elements * (precision.master + averages) +
+                                   momentsOf(parameter, optimizer) * moment
+                             : 0;
+      const int64_t stored = isQuantized(parameter.getType())
+                                 ? quantizedShapeOf(parameter.getType()).bytes()
+                                 : elements * precision.parameter;
+      parameter->setAttr(
+          costAttrName,
+          ParameterCostAttr::get(module.getContext(), stored + gradient + state, gradient, state));
     }
   }
 

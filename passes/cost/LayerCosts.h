@@ -5,6 +5,7 @@
 #include "passes/cost/Device.h"
 #include "passes/cost/LayerFacts.h"
 #include "passes/cost/StepLoads.h"
+#include "runtime/planner/model/Node.h"
 
 namespace omnibal::cost {
 
@@ -14,18 +15,33 @@ struct Precision {
   std::string compute = "float32"; ///< of products, as the device table calls it
   int64_t activation = 4;          ///< an activation and its gradient
   int64_t parameter = 4;           ///< resident
-  int64_t trainable = 12;          ///< more where it trains: gradient and two moments, float32
+  int64_t master = 0;              ///< of float32 values that the optimizer changes
   int64_t gradient = 4;            ///< reduced over data-parallel ranks
+  int64_t moment = 4;              ///< of which the optimizer says how many there are
+  int64_t average = 4;             ///< where averages are kept
 };
-/// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains.
-inline Precision mixedPrecision() { return {"cuda", "bfloat16", 2, 2, 16, 4}; }
+/// bfloat16 with float32 master weights, gradients and moments: 18 bytes a parameter that trains
+/// with AdamW.
+inline Precision mixedPrecision() { return {"cuda", "bfloat16", 2, 2, 4, 4, 4}; }
 
 class MeasuredTimes;
+
+/// What the ranks that run a stage together are linked by.
+struct PartsLink {
+  std::optional<planner::Link> given; ///< by the cluster's file
+  std::optional<planner::Node> node;
+  planner::Link otherwise; ///< that of stages, by the file, else a usual one
+
+  /// Returns the given link, else that of a node which holds such ranks.
+  planner::Link of(int64_t parts) const;
+};
 
 /// What costs depend on besides the model.
 struct CostOptions {
   Precision precision;
   Device device;
+  int64_t parts = 1; ///< ranks that run a stage together
+  PartsLink partsLink;
   MicrobatchLoad load;                     ///< a full micro-batch
   std::shared_ptr<MeasuredTimes> measured; ///< of a calibration table; null: the roofline alone
   bool timeModels = false;                 ///< write `omnibal.time_models` on layers
@@ -39,7 +55,8 @@ struct LayerTimes {
   int64_t backwardNs() const { return inputGradNs + weightGradNs; }
 };
 /// Returns a layer's times: measured ones if they exist, else the device's roofline over its
-/// functions' work. No other place makes them.
+/// functions' work; and what its parts take to move values to each other, which is not measured. No
+/// other place makes them.
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options);
 
 /// What one more tile, token, squared token and squared unit of a picture cost the model under any

@@ -1,5 +1,7 @@
 #include "passes/cost/LayerFacts.h"
 #include "dialects/omnibal/analysis/FunctionDigest.h"
+#include "dialects/omnibal/ir/Layouts.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/common/OffsetAssignment.h"
 #include "llvm/ADT/SetVector.h"
@@ -7,7 +9,6 @@
 using namespace mlir;
 
 namespace omnibal::cost {
-namespace {
 
 int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -24,26 +25,38 @@ int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
   return elements * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
 }
 
+int64_t heldBytes(RankedTensorType whole, LayoutAttr layout, int64_t parts, MicrobatchLoad load,
+                  int64_t floatBytes) {
+  // The last part has no smaller share than others.
+  RankedTensorType held = partType(whole, layout, parts, parts - 1);
+  if (held)
+    return bytesOf(held, load, floatBytes);
+  return (bytesOf(whole, load, floatBytes) + parts - 1) / parts;
+}
+
+void addMove(RankedTensorType whole, LayoutAttr from, LayoutAttr to, int64_t parts,
+             MicrobatchLoad load, int64_t floatBytes, Work &work) {
+  const Move move = moveOf(from, to);
+  if (move == Move::None)
+    return;
+  work.bytes += heldBytes(whole, from, parts, load, floatBytes) +
+                heldBytes(whole, to, parts, load, floatBytes);
+  if (!sends(move))
+    return;
+  const int64_t times = move == Move::AllReduce ? 2 : 1;
+  const int64_t divisor = move == Move::AllToAll ? parts * parts : parts;
+  work.exchanges += times;
+  work.sentBytes +=
+      times * ((bytesOf(whole, load, floatBytes) * (parts - 1) + divisor - 1) / divisor);
+}
+
+namespace {
+
 /// Returns the bytes of a buffer that holds an argument or a result.
 int64_t bytesOfFormal(Type type, DictionaryAttr attributes, MicrobatchLoad load,
                       int64_t floatBytes) {
   bool inFloat32 = attributes && attributes.contains(float32AttrName);
   return alignUp(bytesOf(type, load, inFloat32 ? 4 : floatBytes));
-}
-
-void addWork(Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work) {
-  auto costOp = dyn_cast<CostOpInterface>(op);
-  if (!costOp)
-    return;
-  OpCost opCost = costOp.getCost();
-  if (!opCost.isMatrixProduct) {
-    // Ops state their traffic in float32.
-    work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens) * floatBytes / 4;
-    return;
-  }
-  work.matrixFlops += opCost.flops.evaluate(load.tiles, load.tokens) +
-                      opCost.flopsPerSquaredToken * load.squares() +
-                      opCost.flopsPerSquaredTile * load.tileSquares();
 }
 
 StringRef roleOfArgument(func::FuncOp function, unsigned index) {
@@ -136,6 +149,24 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64
 }
 
 } // namespace
+
+void addWork(Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work) {
+  if (auto move = dyn_cast<ReshardOp>(op))
+    return addMove(cast<RankedTensorType>(move.getWhole()), move.getFrom(), move.getTo(),
+                   static_cast<int64_t>(move.getParts()), load, floatBytes, work);
+  auto costOp = dyn_cast<CostOpInterface>(op);
+  if (!costOp)
+    return;
+  OpCost opCost = costOp.getCost();
+  if (!opCost.isMatrixProduct) {
+    // Ops state their traffic in float32.
+    work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens) * floatBytes / 4;
+    return;
+  }
+  work.matrixFlops += opCost.flops.evaluate(load.tiles, load.tokens) +
+                      opCost.flopsPerSquaredToken * load.squares() +
+                      opCost.flopsPerSquaredTile * load.tileSquares();
+}
 
 std::vector<LayerFacts> readLayerFacts(ModuleOp module, const analysis::CallGraph &graph,
                                        MicrobatchLoad load, int64_t floatBytes,

@@ -3,6 +3,7 @@
 #define PASSES_COST_LAYERFACTS_H
 
 #include "dialects/omnibal/analysis/CallGraph.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/cost/Device.h"
 #include "passes/cost/MicrobatchLoad.h"
 #include <map>
@@ -22,6 +23,19 @@ struct LayerFacts {
   std::vector<int64_t> inputGradients; ///< inputs that backward gives a gradient of
   int64_t gradientBytes = 0; ///< gradients of outputs and inputs that backward reads and writes
 };
+
+/// Bytes of a value of this type with this load, where an element of an activation is `floatBytes`
+/// wide.
+int64_t bytesOf(mlir::Type type, MicrobatchLoad load, int64_t floatBytes);
+/// The same of what one of several parts holds of it at most.
+int64_t heldBytes(mlir::RankedTensorType whole, LayoutAttr layout, int64_t parts,
+                  MicrobatchLoad load, int64_t floatBytes);
+/// Adds what a part does to move a value of this type, which is the whole one's: what it sends
+/// where shares are even, and what it reads and writes.
+void addMove(mlir::RankedTensorType whole, LayoutAttr from, LayoutAttr to, int64_t parts,
+             MicrobatchLoad load, int64_t floatBytes, Work &work);
+/// Adds what an op does with this load, where an element of an activation is `floatBytes` wide.
+void addWork(mlir::Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work);
 
 /// Returns one entry per call, in order. Where a backward has halves, their work is inputGrad and
 /// weightGrad; otherwise backward work whose result is needed for the gradient of an input counts

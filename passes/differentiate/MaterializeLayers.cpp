@@ -1,7 +1,7 @@
 //===- MaterializeLayers.cpp - Layers become calls of shared functions -------------------===//
 #include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/common/PlanAttributes.h"
-#include "passes/differentiate/Autodiff.h"
+#include "passes/differentiate/LayerActivity.h"
 #include "passes/differentiate/LayerFunctions.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/shard/ApplyLayouts.h"
@@ -23,16 +23,6 @@ struct Group {
   LayerFunctions functions;
   std::string name;
 };
-
-bool haveSameBody(LayerOp a, LayerOp b) {
-  return a.getKind() == b.getKind() && a.getInputs().size() == b.getInputs().size() &&
-         a.getOperandTypes() == b.getOperandTypes() && a.getResultTypes() == b.getResultTypes() &&
-         a->getAttr("omnibal.outputs") == b->getAttr("omnibal.outputs") &&
-         OperationEquivalence::isRegionEquivalentTo(
-             &a.getBody(), &b.getBody(),
-             OperationEquivalence::Flags::IgnoreLocations |
-                 OperationEquivalence::Flags::IgnoreDiscardableAttrs);
-}
 
 class Materializer {
 public:
@@ -89,30 +79,6 @@ private:
     return splitAll || (number < split.size() && split[number]);
   }
 
-  /// Outputs downstream of something that trains.
-  llvm::DenseSet<Value> findActiveOutputs() {
-    llvm::DenseSet<Value> active;
-    for (LayerOp layer : graph.layers) {
-      LayerSignature signature = getForwardSignature(layer, active);
-      Block &body = layer.getBody().front();
-      SmallVector<Value> arguments;
-      for (BlockArgument argument : body.getArguments()) {
-        unsigned number = argument.getArgNumber(), inputs = layer.getInputs().size();
-        if (number < inputs ? signature.inputActive[number] : signature.trains[number - inputs])
-          arguments.push_back(argument);
-      }
-      SmallVector<Operation *> ops;
-      for (Operation &op : body.without_terminator())
-        ops.push_back(&op);
-      llvm::DenseSet<Value> inside = findActiveValues(ops, arguments);
-      for (auto [output, value] :
-           llvm::zip_equal(layer.getOutputs(), body.getTerminator()->getOperands()))
-        if (inside.contains(value))
-          active.insert(output);
-    }
-    return active;
-  }
-
   /// Activations between layers that stay in float32.
   void findFloat32Outputs() {
     for (LayerOp layer : graph.layers) {
@@ -155,7 +121,7 @@ private:
   /// From the last layer to the first: what a layer gives a gradient of decides what the layers
   /// above it get.
   LogicalResult buildGroups() {
-    llvm::DenseSet<Value> active = findActiveOutputs(), withGradient;
+    llvm::DenseSet<Value> active = findActiveOutputs(graph), withGradient;
     for (LayerOp layer : llvm::reverse(graph.layers)) {
       LayerSignature signature = getForwardSignature(layer, active);
       for (Value output : layer.getOutputs()) {
@@ -188,7 +154,7 @@ private:
     }
     if (layer->hasAttr(rematVariantsAttrName))
       return layer.emitOpError("has layouts, and plans of single steps are for stages whose parts "
-                               "do the same");
+                               "do the same; say layouts=none");
     for (int64_t part = 0; part < parts; ++part) {
       // The last part says what there is to choose, as it does of costs.
       signature.nearestRemat = part + 1 < parts;

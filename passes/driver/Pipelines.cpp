@@ -13,6 +13,7 @@
 #include "passes/raise/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/shard/Passes.h"
+#include "passes/shard/search/Passes.h"
 #include "passes/specialize/Passes.h"
 
 using namespace mlir;
@@ -49,11 +50,24 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
   passes.addPass(createAttachCluster(cluster, files));
 }
 
-/// What the parts of a stage do, before costs are stated of it; without a file all do the same.
-void addLayouts(OpPassManager &passes, const PlanningOptions &planning) {
-  if (planning.layouts.empty())
+/// What the parts of a stage do, before costs are stated of it.
+void addLayouts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
+                const PlanningOptions &planning, const SharedFiles &files) {
+  if (planning.parts == 1 || planning.layouts.empty() || planning.layouts == noLayouts)
     return;
-  passes.addPass(createAssignLayouts({planning.layouts}));
+  if (planning.layouts == searchedLayouts) {
+    SearchLayoutsOptions search;
+    search.tiles = caps.tiles;
+    search.tokens = caps.tokens;
+    search.target = target.target;
+    search.compute = target.compute;
+    search.device = planning.device;
+    search.cluster = planning.cluster;
+    search.price = planning.layoutPrice;
+    passes.addPass(createSearchLayouts(search, files));
+  } else {
+    passes.addPass(createAssignLayouts({planning.layouts}));
+  }
   passes.addPass(createVerifyLayouts());
 }
 
@@ -199,12 +213,16 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
     passes.addPass(createFreeze(freeze));
   }
   passes.addPass(createAttachLoss({training.labelSmoothing, training.zLoss}));
+  // What is frozen is known, and the head's weight is that of its loss.
+  if (!training.quantizeFrozen.empty())
+    passes.addPass(createQuantizeFrozen({training.quantizeFrozen, training.quantizeMatch}));
+  passes.addPass(createAttachOptimizer({training.optimizer, training.ema}));
 }
 
 void buildPlanStagesPipeline(OpPassManager &passes, const PlanStagesOptions &options) {
   auto files = std::make_shared<cost::InputFiles>();
   addCluster(passes, options, files);
-  addLayouts(passes, options);
+  addLayouts(passes, options, options, options, files);
   addPlan(passes, options, options, options, std::make_shared<CompileRecord>(), files);
   passes.addPass(createVerifyPlan());
 }
@@ -224,7 +242,7 @@ void buildFittedProgramPipeline(OpPassManager &passes, const CompileOptions &opt
   auto files = std::make_shared<cost::InputFiles>();
   // The cluster first, as the costs of data are those of its replicas' shares.
   addCluster(passes, options, files);
-  addLayouts(passes, options);
+  addLayouts(passes, options, options, options, files);
   // Length groups need costs at caps of their own, so they come before those of the program.
   if (!options.lengthGroups.empty())
     addLengthGroups(passes, options, share(record, &CompileRecord::lengthGroups), files);
@@ -258,6 +276,7 @@ void registerAllPasses() {
   registerRaisePasses();
   registerOmnibalLayersPasses();
   registerOmnibalShardPasses();
+  registerOmnibalShardSearchPasses();
   registerOmnibalDifferentiatePasses();
   registerOmnibalCostPasses();
   registerOmnibalPlanPasses();

@@ -15,6 +15,9 @@
 
 namespace omnibal {
 
+/// Layouts that are no file.
+inline constexpr const char *searchedLayouts = "search", *noLayouts = "none";
+
 // Groups of options, so that phases and the whole have the same ones.
 
 /// The largest micro-batch.
@@ -45,10 +48,22 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
   Option<std::string> modulesToSave{
       *this, "modules-to-save",
       llvm::cl::desc("Regular expression over parameters whose modules train beside adapters")};
+  Option<std::string> quantizeFrozen{
+      *this, "quantize-frozen",
+      llvm::cl::desc("int8 or nf4: how frozen weights of linear layers are stored; empty: as they "
+                     "are")};
+  Option<std::string> quantizeMatch{
+      *this, "quantize-match",
+      llvm::cl::desc("Regular expression over names of weights that quantize-frozen is about; "
+                     "empty: those below adapters")};
   Option<double> labelSmoothing{*this, "label-smoothing", llvm::cl::init(0),
                                 llvm::cl::desc("Share of a label that all tokens have alike")};
   Option<double> zLoss{*this, "z-loss", llvm::cl::init(0),
                        llvm::cl::desc("Factor of the squared log sum exp of a token's logits")};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),
+                                llvm::cl::desc("adamw, lion, sgd, muon or adamw8bit")};
+  Option<bool> ema{*this, "ema", llvm::cl::init(false),
+                   llvm::cl::desc("Keep a moving average of what trains")};
   Option<std::string> routerLossCoefficient{
       *this, "router-loss-coefficient",
       llvm::cl::desc("What the routers' loss counts, 0: nothing; empty: as the graph says")};
@@ -74,8 +89,14 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> parts{*this, "parts", llvm::cl::init(1),
                         llvm::cl::desc("Ranks that run a stage of a replica together")};
   Option<std::string> layouts{
-      *this, "layouts",
-      llvm::cl::desc("How parts hold parameters (JSON file); empty: all of them do the same")};
+      *this, "layouts", llvm::cl::init(searchedLayouts),
+      llvm::cl::desc("What parts do: search, a JSON file that says how they hold parameters, or "
+                     "none or nothing, and all of them do the same")};
+  Option<double> layoutPrice{
+      *this, "layout-price", llvm::cl::init(-1),
+      llvm::cl::desc(
+          "With layouts that are searched: nanoseconds that a byte of a rank's memory is "
+          "worth; below 0: the least time of a micro-batch for all of it")};
   Option<int64_t> ranks{*this, "ranks", llvm::cl::init(0),
                         llvm::cl::desc("Ranks to divide into stages and replicas; 0: as `stages` "
                                        "and `data-parallel` say, which with ranks are 0, and "

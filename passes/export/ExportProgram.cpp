@@ -5,6 +5,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/AdapterAttributes.h"
 #include "passes/common/OffsetAssignment.h"
+#include "passes/common/OptimizerAttribute.h"
 #include "passes/common/TrainModes.h"
 #include "passes/export/LowerCallees.h"
 #include "passes/export/MergeFunctions.h"
@@ -143,6 +144,8 @@ private:
     static_assert(mostParts == rt::mostParts);
     program.modelParallel = static_cast<int32_t>(plan().getParts());
     program.zero = static_cast<int32_t>(plan().getZero());
+    program.optimizer = optimizerOf(module);
+    program.averages = keepsAverages(module);
     program.trainModes = trainModes;
     program.stageList = std::move(stages);
     fillInfo(program);

@@ -1,5 +1,6 @@
 #include "passes/export/LowerCallees.h"
 #include "dialects/omnibal/analysis/FunctionDigest.h"
+#include "passes/common/OptimizerAttribute.h"
 #include "passes/shard/LayerLayouts.h"
 
 using namespace mlir;
@@ -23,6 +24,8 @@ LogicalResult CalleeLowering::read() {
     return failure();
   parts.schedule = std::move(*schedule);
   parts.compute = options.compute;
+  parts.optimizer = optimizerOf(module);
+  parts.averages = keepsAverages(module);
   parts.tilesCap = options.tilesCap;
   parts.tokensCap = lower::roundedTokens(options.tokensCap, options.rowBucket);
   // Before any function is rewritten, as the planner saw it.

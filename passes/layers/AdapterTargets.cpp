@@ -1,6 +1,6 @@
 #include "passes/layers/AdapterTargets.h"
+#include "passes/layers/LinearWeights.h"
 #include "passes/layers/ModuleWords.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
@@ -12,20 +12,6 @@ namespace omnibal::layers {
 namespace {
 
 constexpr StringLiteral passName = "omnibal-add-adapters";
-
-/// The ops in the layers that read a parameter.
-using Readers = llvm::MapVector<ParameterOp, SmallVector<Operation *>>;
-
-Readers findReaders(const LayerGraph &graph) {
-  Readers readers;
-  for (LayerOp layer : graph.layers)
-    for (unsigned i = 0, end = layer.getParameters().size(); i < end; ++i) {
-      SmallVector<Operation *> &list = readers[graph.getParameter(layer, i)];
-      llvm::append_range(
-          list, layer.getBody().front().getArgument(layer.getInputs().size() + i).getUsers());
-    }
-  return readers;
-}
 
 /// "a.b" of "a.b.weight".
 StringRef moduleOfWeight(StringRef name) {
@@ -47,17 +33,6 @@ std::string pathInModel(StringRef named, ArrayRef<Operation *> readers) {
     if (StringRef path = modulePathOf(reader); !path.empty() && lastPart(path) == lastPart(named))
       return path.str();
   return named.str();
-}
-
-/// Whether all of them are linear layers of this weight, and of one orientation.
-bool areLinearsOf(ArrayRef<Operation *> readers, ParameterOp parameter) {
-  auto first = dyn_cast_or_null<LinearOp>(readers.empty() ? nullptr : readers.front());
-  return first && cast<RankedTensorType>(parameter.getType()).getRank() == 2 &&
-         llvm::all_of(readers, [&](Operation *reader) {
-           auto linear = dyn_cast<LinearOp>(reader);
-           return linear && linear.getInOut() == first.getInOut() &&
-                  linear.getBias() != linear.getWeight() && linear.getInput() != linear.getWeight();
-         });
 }
 
 /// How far the words of an expression are from a name's parts: 0 if all of them are there.

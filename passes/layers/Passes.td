@@ -36,6 +36,24 @@ def Freeze : Pass<"omnibal-freeze", "::mlir::ModuleOp"> {
   ];
 }
 
+def AttachOptimizer : Pass<"omnibal-attach-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Says how parameters are updated";
+  let description = [{
+    Writes the optimizer as `omnibal.optimizer` on the module, from which costs and layout know how
+    many moments a parameter has; nothing for `adamw`, and for `adamw8bit`, whose moments are codes
+    of 8 bits, `omnibal.coded_moments`. With `muon`, the weights of linear layers of
+    the vision tower, the projector and the language model that train get `omnibal.orthogonalized`:
+    not the head's, nor tables, vectors and tensors of experts. It is an error if the optimizer is
+    unknown, or if `muon` finds no matrix. With `ema`, a moving average of every value that trains
+    is kept, which is one more array of its size: `omnibal.ema` on the module.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, lion, sgd, muon or adamw8bit">,
+    Option<"ema", "ema", "bool", "false", "keep a moving average of what trains">
+  ];
+  let dependentDialects = ["::omnibal::PlanDialect"];
+}
+
 def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
   let summary = "Adds low-rank adapters to linear layers and freezes the rest";
   let description = [{
@@ -71,6 +89,24 @@ def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
   let options = [
     Option<"smoothing", "smoothing", "double", "0", "Label smoothing, in [0, 1)">,
     Option<"z", "z", "double", "0", "Factor of the squared log sum exp of a row of logits">,
+  ];
+}
+
+def QuantizeFrozen : Pass<"omnibal-quantize-frozen", "::mlir::ModuleOp"> {
+  let summary = "Stores frozen weights of linear layers in 8 or 4 bits a number";
+  let description = [{
+    Input: form L, in which it is decided what trains. The frozen weights below the adapters or,
+    with `match` (a regular expression, POSIX extended, over names with or without `.weight`), those
+    frozen weights of linear layers that it finds, get a quantized type wherever they are read:
+    `tensor<64x128xf32, "nf4">` (QuantizedTensor.h). Ops read their values as float32 numbers. Such a
+    weight is [out, in]: a `linear` with `in_out` loses that, and its parameter is `transposed`
+    where it was not. It is an error if the kind is unknown, if the expression is wrong or finds no
+    weight, and if there are neither adapters nor an expression; it is a warning if the expression
+    finds frozen matrices that not linear layers alone read.
+  }];
+  let options = [
+    Option<"kind", "kind", "std::string", "\"int8\"", "int8 or nf4">,
+    Option<"match", "match", "std::string", "\"\"", "regular expression over names of weights">
   ];
 }
 

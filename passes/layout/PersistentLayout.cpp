@@ -1,10 +1,12 @@
 //===- PersistentLayout.cpp --------------------------------------------------------------===//
 #include "passes/layout/PersistentLayout.h"
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 #include "passes/common/ActionKinds.h"
 #include "passes/common/OffsetAssignment.h"
 #include "passes/layout/GradientShares.h"
 #include "passes/shard/LayerLayouts.h"
 #include "runtime/program/BucketShares.h"
+#include <array>
 #include <set>
 
 namespace omnibal::layout {
@@ -26,7 +28,10 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
   rt::Parameter parameter;
   parameter.name = op.getSymName().str();
   auto type = cast<mlir::RankedTensorType>(op.getType());
-  if (compute == "bfloat16" && type.getElementType().isF32())
+  parameter.quantization = quantizedShapeOf(type).kind;
+  if (parameter.quantization != rt::Quantization::None)
+    parameter.dtype = rt::DType::I32;
+  else if (compute == "bfloat16" && type.getElementType().isF32())
     parameter.dtype = rt::DType::BF16;
   parameter.shape.assign(type.getShape().begin(), type.getShape().end());
   parameter.transposed = op.getTransposed();
@@ -38,6 +43,7 @@ rt::Parameter describe(ParameterOp op, const std::set<std::string> &withGradient
   // A parameter that no gradient reaches is never touched, as in PyTorch.
   parameter.trainable = !op.getFrozen() && withGradient.count(parameter.name);
   parameter.decay = type.getRank() >= 2;
+  parameter.orthogonalized = parameter.trainable && op->hasAttr(orthogonalizedAttrName);
   return parameter;
 }
 
@@ -73,29 +79,40 @@ void listConstants(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &sta
       }
 }
 
-void assignParameterOffsets(rt::Stage &stage, int64_t &offset) {
+void assignParameterOffsets(rt::Stage &stage, const ProgramParts &parts, int64_t &offset) {
+  const rt::OptimizerKind optimizer = parts.optimizer;
   auto place = [&](int64_t &field, int64_t bytes) {
     field = offset;
     offset = alignUp(offset + bytes);
   };
   for (rt::Parameter &parameter : stage.parameters)
-    place(parameter.dataOffset, parameter.elements() * rt::byteSize(parameter.dtype));
+    place(parameter.dataOffset, parameter.dataBytes());
   const bool hasShares = !stage.buckets.empty();
-  for (int64_t rt::Parameter::*field :
-       {&rt::Parameter::gradOffset, &rt::Parameter::moment1Offset, &rt::Parameter::moment2Offset})
-    for (rt::Parameter &parameter : stage.parameters)
-      if (parameter.trainable && (!hasShares || field == &rt::Parameter::gradOffset))
-        place(parameter.*field, parameter.elements() * 4);
+  constexpr std::array fields{&rt::Parameter::gradOffset, &rt::Parameter::moment1Offset,
+                              &rt::Parameter::moment2Offset};
+  for (auto [number, field] : llvm::enumerate(fields))
+    for (rt::Parameter &parameter : stage.parameters) {
+      const int moments = hasShares ? 0 : rt::momentsOf(optimizer, parameter.orthogonalized);
+      if (parameter.trainable && static_cast<int>(number) <= moments)
+        place(parameter.*field, number == 0 ? parameter.elements() * 4
+                                            : rt::momentBytes(optimizer, parameter.elements()));
+    }
   for (rt::Parameter &parameter : stage.parameters)
     if (parameter.trainable && !hasShares && parameter.dtype != rt::DType::F32)
       place(parameter.masterOffset, parameter.elements() * 4);
+  for (rt::Parameter &parameter : stage.parameters)
+    if (parameter.trainable && !hasShares && parts.averages)
+      place(parameter.averageOffset, parameter.elements() * 4);
   for (rt::Bucket &bucket : stage.buckets) {
     rt::BucketShare &share = *bucket.share;
-    const int64_t bytes = rt::largestShare(share.bounds) * 4;
-    place(share.moment1Offset, bytes);
-    place(share.moment2Offset, bytes);
+    const int64_t elements = rt::largestShare(share.bounds), bytes = elements * 4;
+    place(share.moment1Offset, rt::momentBytes(optimizer, elements));
+    if (rt::momentsOf(optimizer, false) > 1)
+      place(share.moment2Offset, rt::momentBytes(optimizer, elements));
     if (stage.parameters[bucket.parameters.front()].dtype != rt::DType::F32)
       place(share.masterOffset, bytes);
+    if (parts.averages)
+      place(share.averageOffset, bytes);
   }
 }
 
@@ -108,7 +125,8 @@ void divideBuckets(const ProgramParts &parts, const MemoryGraph &memory, rt::Sta
                         static_cast<int32_t>(run.getMicrobatch()),
                         static_cast<int32_t>(run.getChunk())});
   for (const schedule::FilledBucket &filled :
-       findBuckets(memory, stage.id, computes, schedule::trainedParameters(stage))) {
+       findBuckets(memory, stage.id, computes,
+                   schedule::trainedParameters(stage, rt::bucketGrain(parts.optimizer)))) {
     rt::Bucket &bucket = stage.buckets.emplace_back(rt::Bucket{filled.parameters, {}});
     bucket.share.emplace().bounds =
         rt::cutIntoShares(filled.elements, parts.schedule.plan.getDataParallel());
@@ -163,7 +181,7 @@ void layOutPersistent(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &
     }
     if (modes.front().parts->schedule.plan.getZero() > 0)
       divideBuckets(*modes.front().parts, *modes.front().memory, stage);
-    assignParameterOffsets(stage, offset);
+    assignParameterOffsets(stage, *modes.front().parts, offset);
     stage.persistentBytes = offset;
   }
 }

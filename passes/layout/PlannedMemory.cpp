@@ -1,6 +1,7 @@
 #include "passes/layout/PlannedMemory.h"
 #include "passes/common/ActionKinds.h"
 #include "passes/common/OffsetAssignment.h"
+#include "passes/common/OptimizerAttribute.h"
 #include "passes/layout/GradientShares.h"
 #include "passes/layout/ModeLayout.h"
 #include "passes/schedule/Communication.h"
@@ -13,15 +14,10 @@ using namespace mlir;
 namespace omnibal::layout {
 namespace {
 
-/// Values, gradient and moments are arrays of their own. Where replicas divide the optimizer's
-/// state, that is no parameter's.
-int64_t residentBytes(ParameterCostAttr cost, bool divides) {
-  if (divides && cost.getReduced() > 0)
-    return alignUp(cost.getResident() - cost.getReduced() - cost.getState()) +
-           alignUp(cost.getReduced());
-  int64_t arrays = cost.getReduced() > 0 ? cost.getResident() / cost.getReduced() : 0;
-  return arrays * alignUp(cost.getReduced()) +
-         alignUp(cost.getResident() - arrays * cost.getReduced());
+/// What `arrays` of float32 and moments of 8 bits take.
+int64_t stateBytes(int64_t arrays, int64_t codedMoments, int64_t elements) {
+  return arrays * alignUp(elements * int64_t{sizeof(float)}) +
+         codedMoments * alignUp(rt::codedBytes(elements));
 }
 
 } // namespace
@@ -78,9 +74,24 @@ void PlannedMemory::addLayer(LayerOp layer) {
     auto [known, fresh] = parameterIndex.try_emplace(parameter, parameters.size());
     if (fresh) {
       auto stated = parameter->getAttrOfType<ParameterCostAttr>(costAttrName);
-      int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
-      parameters.push_back({residentBytes(stated, replicas > 1),
-                            stated.getReduced() > 0 ? elements : 0, stated.hasMaster()});
+      auto type = cast<RankedTensorType>(parameter.getType());
+      Parameter &added = parameters.emplace_back();
+      added.elements = stated.getReduced() / int64_t{sizeof(float)};
+      if (added.elements > 0) {
+        const rt::OptimizerKind optimizer = optimizerOf(module);
+        added.codedMoments = rt::isCoded(optimizer) ? momentsOf(parameter, optimizer) : 0;
+        added.stateArrays =
+            (stated.getState() - added.codedMoments * rt::codedBytes(added.elements)) /
+            stated.getReduced();
+      }
+      // Values, gradient and moments are arrays of their own. Where replicas divide the
+      // optimizer's state, that is no parameter's.
+      added.bytes =
+          alignUp(stated.getValues()) + alignUp(stated.getReduced()) +
+          (replicas > 1 ? 0 : stateBytes(added.stateArrays, added.codedMoments, added.elements));
+      added.wholeElements = type.getNumElements();
+      if (added.elements > 0 && parameter->hasAttr(orthogonalizedAttrName))
+        added.matrix = {type.getDimSize(0), type.getDimSize(1)};
     }
     used.push_back(known->second);
   }
@@ -179,6 +190,8 @@ int64_t PlannedMemory::persistentBytes(int64_t stage, rt::WorkspaceFacts &facts)
           bytes += parameters[number].bytes;
           if (parameters[number].elements > 0)
             facts.addTrained(parameters[number].elements);
+          if (auto [rows, cols] = parameters[number].matrix; rows > 0)
+            facts.addOrthogonalized(rows, cols);
         }
   return bytes;
 }
@@ -194,7 +207,8 @@ int64_t PlannedMemory::shareBytes(int64_t stage, const planner::Plan &plan,
       stagesOf[parameter].insert(memory.chunkStage[call.chunk]);
   std::vector<schedule::TrainedParameter> trained;
   std::map<size_t, int32_t> numbers; // on this stage, in the order of their first use
-  bool hasMaster = false;
+  int64_t arrays = 0, coded = 0;     // of the state, of all parameters alike
+  const int64_t grain = rt::bucketGrain(optimizerOf(module));
   for (auto [index, call] : llvm::enumerate(memory.calls)) {
     if (memory.chunkStage[call.chunk] != stage)
       continue;
@@ -204,9 +218,11 @@ int64_t PlannedMemory::shareBytes(int64_t stage, const planner::Plan &plan,
       call.parameters.push_back(known->second);
       if (!fresh || parameters[parameter].elements == 0)
         continue;
-      trained.push_back(
-          {known->second, parameters[parameter].elements, stagesOf[parameter].size() > 1});
-      hasMaster |= parameters[parameter].hasMaster;
+      trained.push_back({known->second, parameters[parameter].elements,
+                         stagesOf[parameter].size() > 1, parameters[parameter].wholeElements,
+                         grain});
+      arrays = parameters[parameter].stateArrays;
+      coded = parameters[parameter].codedMoments;
     }
   }
   std::vector<rt::Action> computes;
@@ -217,7 +233,7 @@ int64_t PlannedMemory::shareBytes(int64_t stage, const planner::Plan &plan,
   int64_t bytes = 0;
   for (const schedule::FilledBucket &bucket : findBuckets(memory, stage, computes, trained)) {
     const int64_t elements = rt::largestShare(rt::cutIntoShares(bucket.elements, replicas));
-    bytes += (hasMaster ? 3 : 2) * alignUp(elements * 4);
+    bytes += stateBytes(arrays, coded, elements);
     facts.addShares(replicas);
   }
   return bytes;
@@ -262,6 +278,7 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   choose(plan, variants);
   std::vector<rt::Stage> stages(stageCount);
   rt::WorkspaceFacts kernels; // of the whole program
+  kernels.averages = keepsAverages(module);
   std::map<std::string, int64_t> batchBytes;
   for (const CallMemory &call : memory.calls)
     for (int64_t variant = 0; variant < call.variantCount(); ++variant)

@@ -43,9 +43,12 @@ public:
 
 private:
   struct Parameter {
-    int64_t bytes = 0;      ///< values, gradient and moments, each an array of its own
-    int64_t elements = 0;   ///< 0: it does not train
-    bool hasMaster = false; ///< the optimizer has float32 values of its own
+    int64_t bytes = 0;               ///< values, gradient and moments, each an array of its own
+    int64_t elements = 0;            ///< that a rank has; 0: it does not train
+    int64_t wholeElements = 0;       ///< of all parts of the stage
+    std::array<int64_t, 2> matrix{}; ///< rows and columns, where its update is orthogonalized
+    int64_t stateArrays = 0;         ///< float32: moments, values of the optimizer's own, averages
+    int64_t codedMoments = 0;        ///< of 8 bits
   };
   struct Scratch {
     bool products = false, columnSums = false;

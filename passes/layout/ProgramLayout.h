@@ -23,6 +23,8 @@ struct ProgramParts {
   std::vector<std::vector<CalleeFunctions>> variants; ///< by call, as CallMemory::variants
   Schedule schedule;
   std::string compute = "float32";
+  rt::OptimizerKind optimizer = rt::OptimizerKind::AdamW;
+  bool averages = false; ///< as rt::Program's
   int64_t tilesCap = 0, tokensCap = 0;
   /// By chunk, where steps are planned one by one: what plans place for a unit.
   std::vector<ChunkBlocks> stepBlocks;

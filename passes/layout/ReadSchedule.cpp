@@ -194,7 +194,7 @@ private:
         .Case([&](ScatterGradientsOp) { return add(rt::ActionKind::ScatterGradients); })
         .Case([&](GatherParametersOp) { return add(rt::ActionKind::GatherParameters); })
         .Case([&](ReduceScalarsOp) { return add(rt::ActionKind::ReduceScalars); })
-        .Case([&](AdamwUpdateOp) { return add(rt::ActionKind::Update); })
+        .Case([&](UpdateParametersOp) { return add(rt::ActionKind::Update); })
         .Default([](Operation *other) { return other->emitOpError("cannot be exported"); });
   }
 

@@ -101,19 +101,20 @@ std::vector<FilledBucket> fillBuckets(std::span<const TrainedParameter> paramete
       bytes = 0;
     }
     buckets.back().parameters.push_back(parameter->number);
-    buckets.back().elements += parameter->elements;
+    const int64_t grain = parameter->grain;
+    buckets.back().elements += (parameter->elements + grain - 1) / grain * grain;
     bytes += size;
     shared = completion == atTheEnd;
   }
   return buckets;
 }
 
-std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage) {
+std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage, int64_t grain) {
   std::vector<TrainedParameter> list;
   for (auto [number, parameter] : llvm::enumerate(stage.parameters))
     if (parameter.trainable)
       list.push_back({static_cast<int32_t>(number), parameter.elements(),
-                      parameter.sharedGroup >= 0, parameter.wholeElements()});
+                      parameter.sharedGroup >= 0, parameter.wholeElements(), grain});
   return list;
 }
 

@@ -21,11 +21,12 @@ struct TrainedParameter {
   /// Its size where buckets are filled; 0: its elements. All parts of a stage fill theirs alike,
   /// whatever each of them holds.
   int64_t wholeElements = 0;
+  int64_t grain = 1; ///< bucketGrain of the optimizer
 };
 
 struct FilledBucket {
   std::vector<int32_t> parameters;
-  int64_t elements = 0;
+  int64_t elements = 0; ///< with what lies between parameters
 };
 
 /// Fills buckets of at most `bucketBytes` unless one parameter is larger, in the order in which the
@@ -35,7 +36,7 @@ std::vector<FilledBucket> fillBuckets(std::span<const TrainedParameter> paramete
                                       const std::map<int32_t, Completion> &last,
                                       int64_t bucketBytes);
 /// Those of a stage, in the order of their numbers.
-std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage);
+std::vector<TrainedParameter> trainedParameters(const rt::Stage &stage, int64_t grain = 1);
 
 /// Fills the stage's buckets as mode "train" completes their gradients. Puts one reduce_gradients
 /// per bucket into the list of every train mode, behind the action that completes it there and the

@@ -140,7 +140,7 @@ private:
     else if (plan.getDataParallel() > 1)
       ReduceGradientsOp::create(actions, loc);
     ReduceScalarsOp::create(actions, loc);
-    AdamwUpdateOp::create(actions, loc);
+    UpdateParametersOp::create(actions, loc);
     if (plan.getZero() > 0)
       GatherParametersOp::create(actions, loc);
   }

@@ -95,7 +95,8 @@ LogicalResult PartBody::begin(StringRef name) {
       auto held = findHeld(layer.getParameters()[i - layer.getInputs().size()]);
       if (!held)
         return layer.emitOpError() << "has a parameter whose " << heldAttrName << " is no layout";
-      layout = atMicrobatch(*held);
+      layout = choice.sumsGradients && held->isCopied() ? LayoutAttr::whole(layer.getContext())
+                                                        : atMicrobatch(*held);
     }
     FailureOr<RankedTensorType> type = ownType(argument, layout);
     if (failed(type))
@@ -116,8 +117,12 @@ FailureOr<Value> PartBody::read(Value value, LayoutAttr layout) {
     FailureOr<RankedTensorType> type = ownType(value, layout);
     if (failed(type))
       return failure();
-    moved = ReshardOp::create(builder, value.getLoc(), *type, native.value, native.layout, layout,
-                              choice.parts, whole);
+    auto [from, source] = std::pair(native.layout, native.value);
+    for (auto &[other, copy] : native.moved)
+      if (copy && isNearer(cast<LayoutAttr>(other), from, layout, choice.parts))
+        std::tie(from, source) = std::pair(cast<LayoutAttr>(other), copy);
+    moved = ReshardOp::create(builder, value.getLoc(), *type, source, from, layout, choice.parts,
+                              whole);
   }
   return moved;
 }
@@ -201,7 +206,9 @@ FailureOr<func::FuncOp> applyLayouts(OpBuilder &builder, LayerOp layer, StringRe
 FailureOr<OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice) {
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(layer.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(scratch->getBody());
-  FailureOr<func::FuncOp> body = applyLayouts(builder, layer, "part", choice);
+  PartChoice summed = choice;
+  summed.sumsGradients = true;
+  FailureOr<func::FuncOp> body = applyLayouts(builder, layer, "part", summed);
   if (failed(body))
     return failure();
   OwningOpRef<LayerOp> part(cast<LayerOp>(layer->cloneWithoutRegions()));

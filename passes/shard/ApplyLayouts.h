@@ -14,6 +14,9 @@ struct PartChoice {
   /// Tiles and tokens of a micro-batch: then the body's sizes are numbers. Without it, a split
   /// along tiles or tokens is an error, because types have no symbol for a part's own share.
   std::optional<std::pair<int64_t, int64_t>> microbatch;
+  /// Whether parameters that are held copied are whole in front of their first move, so that their
+  /// gradients are summed by its gradient; without it their gradients are partial.
+  bool sumsGradients = false;
 };
 
 /// Appends a function of this name at `builder`: what a part runs of a layer that has layouts.
@@ -23,8 +26,9 @@ struct PartChoice {
 llvm::FailureOr<mlir::func::FuncOp> applyLayouts(mlir::OpBuilder &builder, LayerOp layer,
                                                  llvm::StringRef name, const PartChoice &choice);
 
-/// The same as a layer of its own, which is in no block: what a part runs in place of `layer`. Its
-/// operands are those of `layer`, although its body's arguments have the part's types.
+/// The same as a layer of its own, which is in no block: what a part runs in place of `layer`, with
+/// the gradients of all parameters summed. Its operands are those of `layer`, although its body's
+/// arguments have the part's types.
 llvm::FailureOr<mlir::OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice);
 
 } // namespace omnibal::shard

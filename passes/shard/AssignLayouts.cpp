@@ -1,5 +1,4 @@
-//===- AssignLayouts.cpp - omnibal-assign-layouts: layouts from a file
-//--------------------------===//
+//===- AssignLayouts.cpp - omnibal-assign-layouts: layouts from a file ------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "passes/shard/FollowLayouts.h"

@@ -1,5 +1,4 @@
-//===- FollowLayouts.cpp
-//-----------------------------------------------------------------------===//
+//===- FollowLayouts.cpp ---------------------------------------------------------------------===//
 //
 // Ops are visited in order. The ways in which an op could be run are tried one after the other, and
 // the first one that its rule allows is taken: divided as a parameter that it reads is, divided as
@@ -10,22 +9,17 @@
 #include "passes/shard/FollowLayouts.h"
 #include "dialects/omnibal/ir/Layouts.h"
 #include "passes/shard/LayerLayouts.h"
-#include "passes/shard/LayerLetters.h"
-#include "passes/shard/Ways.h"
+#include "passes/shard/OpWays.h"
 
 using namespace mlir;
 
 namespace omnibal::shard {
 namespace {
 
-struct Way {
-  SmallVector<LayoutAttr> reads, layouts;
-};
-
 class LayerFollower {
 public:
   explicit LayerFollower(LayerOp layer)
-      : layer(layer), letters(layer), context(layer.getContext()) {}
+      : layer(layer), possible(layer), context(layer.getContext()) {}
 
   void run() {
     bool isDivided = false;
@@ -61,88 +55,14 @@ private:
     for (bool ofParameters : {true, false})
       for (auto [i, operand] : llvm::enumerate(op->getOperands()))
         if (native[operand].isSplit() && isParameter(operand) == ofParameters)
-          if (auto way = along(op, span(op, operand, native[operand])))
+          if (auto way = legal(op, possible.along(op, possible.runOf(operand, native[operand]))))
             return *way;
     if (auto way = passingSummands(op))
       return *way;
     if (llvm::any_of(op->getOperands(), [&](Value each) { return native[each].isSplit(); }))
       if (auto way = alongAnother(op))
         return *way;
-    return {SmallVector<LayoutAttr>(op->getNumOperands(), LayoutAttr::whole(context)),
-            SmallVector<LayoutAttr>(op->getNumResults(), LayoutAttr::whole(context))};
-  }
-
-  /// The layer's letters along which an operand is split.
-  DimLetters span(Operation *op, Value operand, LayoutAttr split) {
-    const ValueLetters all = letters.of(operand);
-    if (split.getDim() >= static_cast<int64_t>(all.size()))
-      return {};
-    const DimLetters &dim = all[split.getDim()];
-    SymbolicDim inner(1);
-    size_t end = dim.size();
-    while (end > 0 && inner != SymbolicDim(split.getInner())) {
-      auto more = multiply(inner, letters.sizeOf(dim[--end]));
-      inner = more.value_or(SymbolicDim(0));
-    }
-    if (inner != SymbolicDim(split.getInner()))
-      return {};
-    SymbolicDim units(1);
-    for (size_t begin = end; begin > 0;) {
-      auto more = multiply(units, letters.sizeOf(dim[--begin]));
-      if (!more)
-        break;
-      units = *more;
-      if (units == unitsOf(split))
-        return DimLetters(dim.begin() + begin, dim.begin() + end);
-    }
-    return {};
-  }
-
-  /// Where a value, as the op says it, has these letters side by side; null: it has none of them.
-  LayoutAttr splitOf(Operation *op, const ValueLetters &said, const DimLetters &wanted) {
-    for (auto [dim, own] : llvm::enumerate(said)) {
-      DimLetters all;
-      for (unsigned letter : own)
-        llvm::append_range(all, letters.ofOp(op, letter));
-      auto at = std::search(all.begin(), all.end(), wanted.begin(), wanted.end());
-      if (at == all.end())
-        continue;
-      SymbolicDim units(1), inner(1);
-      for (unsigned letter : wanted)
-        units = multiply(units, letters.sizeOf(letter)).value_or(SymbolicDim(0));
-      for (auto behind = at + wanted.size(); behind != all.end(); ++behind)
-        inner = multiply(inner, letters.sizeOf(*behind)).value_or(SymbolicDim::tokens());
-      if (!inner.isStatic())
-        return {};
-      const auto where = static_cast<int64_t>(dim);
-      if (units.isStatic())
-        return LayoutAttr::split(context, where, units.constant, inner.constant);
-      return LayoutAttr::split(context, where,
-                               units == SymbolicDim::tiles() ? UnitsOf::Tiles : UnitsOf::Tokens,
-                               inner.constant);
-    }
-    return {};
-  }
-
-  std::optional<Way> along(Operation *op, const DimLetters &wanted) {
-    const std::optional<FactorRule> &rule = letters.ruleOf(op);
-    if (!rule || wanted.empty())
-      return std::nullopt;
-    Way way;
-    bool givesPartial = false;
-    for (auto [i, result] : llvm::enumerate(op->getResults())) {
-      LayoutAttr split = splitOf(op, rule->results[i], wanted);
-      givesPartial |= !split;
-      way.layouts.push_back(split ? split : LayoutAttr::partial(context));
-    }
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      LayoutAttr split = splitOf(op, rule->operands[i], wanted);
-      const bool isAdded = givesPartial && llvm::is_contained(rule->added, i);
-      way.reads.push_back(split     ? split
-                          : isAdded ? LayoutAttr::partial(context)
-                                    : LayoutAttr::copied(context));
-    }
-    return legal(op, std::move(way));
+    return possible.all(op, LayoutAttr::whole(context));
   }
 
   /// Summands stay summands where the op reads nothing else.
@@ -152,52 +72,50 @@ private:
                      });
     if (!all)
       return std::nullopt;
-    LayoutAttr partial = LayoutAttr::partial(context);
-    return legal(op, {SmallVector<LayoutAttr>(op->getNumOperands(), partial),
-                      SmallVector<LayoutAttr>(op->getNumResults(), partial)});
+    Way way = possible.all(op, LayoutAttr::partial(context));
+    if (!llvm::is_contained(possible.withSummands(op), way))
+      return std::nullopt;
+    return legal(op, std::move(way));
   }
 
   std::optional<Way> alongAnother(Operation *op) {
-    const std::optional<FactorRule> &rule = letters.ruleOf(op);
+    const std::optional<FactorRule> &rule = possible.letters.ruleOf(op);
     if (!rule || op->getNumResults() == 0)
       return std::nullopt;
     for (const DimLetters &dim : rule->results[0])
       for (unsigned letter : dim)
         if (rule->kinds[letter] == LetterKind::Free)
-          if (auto way = along(op, letters.ofOp(op, letter)))
+          if (auto way = legal(op, possible.along(op, possible.letters.ofOp(op, letter))))
             return way;
     return std::nullopt;
   }
 
-  /// The way, if the op's rule allows it and it moves no parameter.
-  std::optional<Way> legal(Operation *op, Way way) {
-    for (auto [operand, read] : llvm::zip_equal(op->getOperands(), way.reads)) {
+  /// The way, if it moves no parameter.
+  std::optional<Way> legal(Operation *op, std::optional<Way> way) {
+    if (!way)
+      return std::nullopt;
+    for (auto [operand, read] : llvm::zip_equal(op->getOperands(), way->reads)) {
       LayoutAttr held = native[operand];
-      if (isParameter(operand) && read != held && !(held.isCopied() && read.isWhole()) &&
-          !(held.isWhole() && read.isPartial()) && !(held.isWhole() && isFree(operand, read)))
+      if (isParameter(operand) && !readsFree(held, read) &&
+          !(held.isWhole() && isFree(operand, read)))
         return std::nullopt;
     }
-    if (!findFault(op, letters.ruleOf(op), way.reads, way.layouts).empty())
-      return std::nullopt;
     return way;
   }
   static bool isFree(Value value, LayoutAttr read) { return !isFloat(value) && read.isCopied(); }
 
   void write() {
-    auto list = [&](ArrayRef<LayoutAttr> layouts) {
-      return ArrayAttr::get(context, SmallVector<Attribute>(layouts.begin(), layouts.end()));
-    };
     for (auto [op, way] : llvm::zip_equal(layer.getBody().front().without_terminator(), ways)) {
-      op.setAttr(readsAttrName, list(way.reads));
-      op.setAttr(layoutsAttrName, list(way.layouts));
+      writeLayouts(&op, readsAttrName, way.reads);
+      writeLayouts(&op, layoutsAttrName, way.layouts);
     }
     SmallVector<LayoutAttr> borders(layer.getInputs().size() + layer.getOutputs().size(),
                                     LayoutAttr::whole(context));
-    layer->setAttr(bordersAttrName, list(borders));
+    writeLayouts(layer, bordersAttrName, borders);
   }
 
   LayerOp layer;
-  LayerLetters letters;
+  OpWays possible;
   MLIRContext *context;
   llvm::DenseMap<Value, LayoutAttr> native;
   std::vector<Way> ways; ///< by op

@@ -1,5 +1,4 @@
-//===- FollowLayouts.h - Layouts inside a layer that follow from its parameters
-//----------------===//
+//===- FollowLayouts.h - Layouts inside a layer that follow from its parameters ---------------===//
 #ifndef PASSES_SHARD_FOLLOWLAYOUTS_H
 #define PASSES_SHARD_FOLLOWLAYOUTS_H
 

@@ -21,6 +21,11 @@ std::optional<SmallVector<LayoutAttr>> findLayouts(Operation *op, StringRef name
   return layouts;
 }
 
+void writeLayouts(Operation *op, StringRef name, ArrayRef<LayoutAttr> layouts) {
+  SmallVector<Attribute> attributes(layouts.begin(), layouts.end());
+  op->setAttr(name, ArrayAttr::get(op->getContext(), attributes));
+}
+
 std::optional<LayoutAttr> findHeld(Value parameter) {
   auto get = parameter.getDefiningOp<GetParameterOp>();
   ParameterOp symbol =
@@ -32,6 +37,11 @@ std::optional<LayoutAttr> findHeld(Value parameter) {
   if (auto layout = dyn_cast<LayoutAttr>(held))
     return layout;
   return std::nullopt;
+}
+
+bool readsFree(LayoutAttr held, LayoutAttr read) {
+  return read == held || (held.isCopied() && read.isWhole()) ||
+         (held.isWhole() && read.isPartial());
 }
 
 bool hasLayouts(LayerOp layer) {
@@ -71,6 +81,30 @@ SymbolicShape shapeOf(Value value) {
 bool areAlike(RankedTensorType type, LayoutAttr one, LayoutAttr other) {
   auto isAll = [](LayoutAttr each) { return each.isWhole() || each.isCopied(); };
   return one == other || (!isa<FloatType>(type.getElementType()) && isAll(one) && isAll(other));
+}
+
+/// What a part sends of a value of k^2 elements.
+static int64_t sentShare(Move move, int64_t parts) {
+  switch (move) {
+  case Move::AllReduce:
+    return 2 * (parts - 1) * parts;
+  case Move::AllGather:
+  case Move::ReduceScatter:
+    return (parts - 1) * parts;
+  case Move::AllToAll:
+    return parts - 1;
+  default:
+    return 0;
+  }
+}
+
+bool isNearer(LayoutAttr one, LayoutAttr other, LayoutAttr to, int64_t parts) {
+  auto key = [&](LayoutAttr from) {
+    return std::tuple(
+        sentShare(moveOf(from, to), parts) + sentShare(moveOf(to.getDual(), from.getDual()), parts),
+        from.getKind(), from.getDim(), from.getUnitsOf(), from.getUnits(), from.getInner());
+  };
+  return key(one) < key(other);
 }
 
 } // namespace omnibal::shard

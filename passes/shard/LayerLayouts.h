@@ -20,8 +20,13 @@ inline constexpr llvm::StringLiteral heldAttrName = "omnibal.held";
 /// else. An absent list is an empty one.
 std::optional<llvm::SmallVector<LayoutAttr>> findLayouts(mlir::Operation *op, llvm::StringRef name,
                                                          size_t count);
+void writeLayouts(mlir::Operation *op, llvm::StringRef name, llvm::ArrayRef<LayoutAttr> layouts);
 /// Returns how the parts hold a parameter of a layer; none if the attribute is something else.
 std::optional<LayoutAttr> findHeld(mlir::Value parameter);
+
+/// Whether a parameter that is held so may be read so: as it is, whole where it is copied, or
+/// partial where it is whole. It moves for nothing then.
+bool readsFree(LayoutAttr held, LayoutAttr read);
 
 /// Whether a layer, or one of its ops, has layouts: then parts may run different things in it.
 bool hasLayouts(LayerOp layer);
@@ -38,6 +43,11 @@ SymbolicShape shapeOf(mlir::Value value);
 /// Whether parts have the same of a value of this type under both layouts. One without a gradient
 /// may be called whole or copied.
 bool areAlike(mlir::RankedTensorType type, LayoutAttr one, LayoutAttr other);
+
+/// Whether a value that parts have in both layouts moves to another one from `one` rather than from
+/// `other`: from where value and gradient send least, else from the first by kind, dimension and
+/// units.
+bool isNearer(LayoutAttr one, LayoutAttr other, LayoutAttr to, int64_t parts);
 
 } // namespace omnibal::shard
 #endif // PASSES_SHARD_LAYERLAYOUTS_H

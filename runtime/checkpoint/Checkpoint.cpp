@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/RunningChecksum.h"
 #include "runtime/checkpoint/TensorBytes.h"
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -30,7 +31,17 @@ Status addTo(RunningChecksum &sum, const StoredTensor &stored) {
   });
 }
 
+/// Codes, which lie in the file as in memory.
+Status fillCodes(const StoredTensor &stored, const NamedTensor &tensor) {
+  return throughHostCopy(tensor, [&](const NamedTensor &here) {
+    std::memcpy(here.data, stored.data + here.first, static_cast<size_t>(elementsOf(here)));
+    return Status::ok();
+  });
+}
+
 Status fillFrom(const StoredTensor &stored, const NamedTensor &tensor) {
+  if (tensor.codes)
+    return fillCodes(stored, tensor);
   auto convert = [&](float *to) {
     return inPieces(stored, [&](int64_t first, int64_t count) {
       return convertTensor(stored, DType::F32, to + first, first, count);
@@ -132,7 +143,8 @@ Status Checkpoint::read(std::span<const NamedTensor> tensors) {
       return {Code::NotFound, folder + ": no shard holds the tensor \"" + tensor.name +
                                   "\" (the checkpoint belongs to another model or freezing)"};
     const StoredTensor *stored = shards[at].file->find(tensor.name);
-    if (stored->shape != tensor.shape || stored->dtype != StoredType::F32)
+    if (stored->shape != tensor.shape ||
+        stored->dtype != (tensor.codes ? StoredType::U8 : StoredType::F32))
       return {Code::InvalidArgument, shards[at].file->path() + ": tensor \"" + tensor.name +
                                          "\" has another shape than the program's parameter "
                                          "(the checkpoint belongs to another model)"};

@@ -9,7 +9,9 @@
 // FOLDER/step-00000200.incomplete and flushes it; the ranks agree; the leader writes the manifest,
 // flushes the folder, renames it to its final name, flushes FOLDER, and moves `latest` last.
 // Tensors are stored in the source checkpoint's orientation under "weight/NAME", "moment1/NAME",
-// "moment2/NAME", so that a run with other cuts can read them too (it finds them by name).
+// "moment2/NAME" and "average/NAME", so that a run with other cuts can read them too (it finds them
+// by name). Moments of 8 bits are codes in the order in which training has the values, beside
+// "moment1_scales/NAME" and "moment2_scales/NAME" (runtime/device/CodedMoments.h).
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_CHECKPOINT_CHECKPOINT_H

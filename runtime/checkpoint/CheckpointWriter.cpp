@@ -78,6 +78,17 @@ Result<ManifestFile> readNote(const std::string &folder, int stage) {
   return parseManifestFile(note);
 }
 
+StoredType storedTypeOf(const NamedTensor &tensor) {
+  return tensor.codes ? StoredType::U8 : StoredType::F32;
+}
+
+/// Codes of a tensor, or of its part, at their place.
+Status writeCodes(SharedFile &file, const NamedTensor &anywhere, int64_t place) {
+  return withHostCopy(anywhere, [&](const NamedTensor &tensor) {
+    return file.write(tensor.data, static_cast<size_t>(elementsOf(tensor)), place + tensor.first);
+  });
+}
+
 /// Parts of a shard at their places.
 Status writeParts(const CheckpointWriteOptions &options, const std::string &path,
                   const std::vector<NamedTensor> &tensors, const std::atomic<bool> &canceled) {
@@ -107,7 +118,8 @@ Status writeParts(const CheckpointWriteOptions &options, const std::string &path
       }
       return Status::ok();
     };
-    OMNIBAL_RETURN_IF_ERROR(streamRuns(tensor, write));
+    OMNIBAL_RETURN_IF_ERROR(tensor.codes ? writeCodes(file, tensor, place->second)
+                                         : streamRuns(tensor, write));
   }
   return file.flush();
 }
@@ -142,7 +154,7 @@ Status writeShard(const CheckpointWriteOptions &options, int64_t step,
     return writeParts(options, folder + "/" + shardName(options.stage), tensors, canceled);
   std::vector<TensorHeader> layout;
   for (const NamedTensor &tensor : tensors)
-    layout.push_back({tensor.name, StoredType::F32, tensor.shape});
+    layout.push_back({tensor.name, storedTypeOf(tensor), tensor.shape});
   OMNIBAL_ASSIGN_OR_RETURN(const SafetensorsLayout places, layOut(layout));
   const std::string name = shardName(options.stage);
   OMNIBAL_ASSIGN_OR_RETURN(SafetensorsWriter writer,

@@ -12,7 +12,8 @@
 
 namespace omnibal::rt {
 
-/// A float32 tensor in memory, or a part of one, under its name in the source checkpoint.
+/// A float32 tensor in memory, or a part of one, under its name in the source checkpoint; or one of
+/// codes.
 struct NamedTensor {
   std::string name;
   std::vector<int64_t> shape; ///< as in the source checkpoint
@@ -24,8 +25,11 @@ struct NamedTensor {
   int64_t first = 0, count = -1;
   /// What memory has of the tensor, of which `first` and `count` then speak; none: all.
   std::optional<HeldUnits> held = std::nullopt;
+  /// `data` has a byte an element, which a file has as it is: nothing is transposed or held.
+  bool codes = false;
 
   bool isPart() const { return count >= 0; }
+  int64_t width() const { return codes ? 1 : static_cast<int64_t>(sizeof(float)); }
 };
 
 } // namespace omnibal::rt

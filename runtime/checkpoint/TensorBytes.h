@@ -30,7 +30,7 @@ inline NamedTensor asWhole(NamedTensor tensor) {
 template <typename Use> Status withHostCopy(const NamedTensor &tensor, Use use) {
   if (!tensor.memory)
     return use(tensor);
-  int64_t bytes = elementsOf(tensor) * int64_t{sizeof(float)};
+  int64_t bytes = elementsOf(tensor) * tensor.width();
   return tensor.memory->read(tensor.data, bytes, [&](const std::byte *data) {
     NamedTensor here = tensor;
     here.memory = nullptr;
@@ -43,7 +43,7 @@ template <typename Use> Status withHostCopy(const NamedTensor &tensor, Use use) 
 template <typename Fill> Status throughHostCopy(const NamedTensor &tensor, Fill fill) {
   if (!tensor.memory)
     return fill(tensor);
-  int64_t bytes = elementsOf(tensor) * int64_t{sizeof(float)};
+  int64_t bytes = elementsOf(tensor) * tensor.width();
   return tensor.memory->write(tensor.data, bytes, [&](std::byte *data) {
     NamedTensor here = tensor;
     here.memory = nullptr;
@@ -54,7 +54,7 @@ template <typename Fill> Status throughHostCopy(const NamedTensor &tensor, Fill 
 
 template <typename Sink> Status streamHostTensor(const NamedTensor &tensor, Sink sink) {
   if (!tensor.transposed || tensor.shape.size() != 2)
-    return sink(tensor.data, static_cast<size_t>(elementsOf(tensor)) * sizeof(float));
+    return sink(tensor.data, static_cast<size_t>(elementsOf(tensor) * tensor.width()));
   int64_t rows = tensor.shape[0], columns = tensor.shape[1];
   // Some rows at a time, so that each memory line of the transposed source is used fully.
   const int64_t band = 16;

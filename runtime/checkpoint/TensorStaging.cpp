@@ -9,9 +9,7 @@ namespace {
 /// What a task copies.
 constexpr int64_t blockBytes = int64_t{4} << 20;
 
-int64_t bytesOfTensor(const NamedTensor &tensor) {
-  return elementsOf(tensor) * int64_t{sizeof(float)};
-}
+int64_t bytesOfTensor(const NamedTensor &tensor) { return elementsOf(tensor) * tensor.width(); }
 
 struct Block {
   std::byte *to;

@@ -1,5 +1,5 @@
 #include "runtime/data/DataLoader.h"
-#include "runtime/data/SeenPictures.h"
+#include "runtime/data/pictures/SeenPictures.h"
 #include <algorithm>
 #include <iterator>
 

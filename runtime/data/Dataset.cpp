@@ -1,9 +1,9 @@
 #include "runtime/data/Dataset.h"
-#include "runtime/data/Image.h"
 #include "runtime/data/Member.h"
-#include "runtime/data/Patchify.h"
 #include "runtime/data/SampleReader.h"
 #include "runtime/data/ShardScan.h"
+#include "runtime/data/pictures/Image.h"
+#include "runtime/data/pictures/Patchify.h"
 #include "runtime/support/Beside.h"
 #include <algorithm>
 #include <atomic>
@@ -75,11 +75,13 @@ struct Dataset::Impl {
   std::vector<ShardIndex> indexes;   ///< one a shard
   std::vector<int64_t> firstSamples; ///< of each shard; the number of all samples comes last
   std::vector<uint32_t> byHash;      ///< numbers of samples in the order of their keys' hashes
-  int64_t largestPicture = 0;
+  int64_t largestPicture = 0, transformBytes = 0;
   std::optional<PictureGrid> grid;
+  std::optional<PictureTransform> transform;
 
   Status open();
-  Status checkGrid(size_t shard) const;
+  Status checkPictures();
+  Result<int64_t> checkPictures(size_t shard) const;
   Status sortKeys();
   Place placeOf(int64_t index) const {
     const size_t shard = std::upper_bound(firstSamples.begin(), firstSamples.end(), index) -
@@ -94,13 +96,22 @@ struct Dataset::Impl {
     const Place place = placeOf(index);
     return indexes[place.shard].keyHash(place.sample);
   }
+  ImageSize sizeAt(const Place &sample, int64_t picture) const {
+    return indexes[sample.shard].picture(sample.sample, picture).size;
+  }
+  int64_t picturesOf(const Place &sample) const {
+    return indexes[sample.shard].pictures(sample.sample);
+  }
+  Result<PictureUnits> findUnits(const ImageSize &size) const;
   /// With a grid; that every picture has units was checked on opening.
   PictureUnits unitsAt(const Place &sample, int64_t picture) const {
-    return *unitsOf(indexes[sample.shard].picture(sample.sample, picture).size, *grid);
+    return *findUnits(sizeAt(sample, picture));
   }
   std::vector<PictureUnits> unitsOfSample(int64_t index) const;
   Result<Image> decode(const Place &sample, int64_t picture, const ImageSize &wanted,
                        std::vector<uint8_t> &bytes) const;
+  Result<std::vector<Image>> tilesOf(const Place &sample, int64_t picture, const ImageSize &wanted,
+                                     std::vector<uint8_t> &bytes) const;
   std::string wherePicture(const Place &sample, int64_t picture) const {
     return where(sample, ", picture " + std::to_string(picture));
   }
@@ -113,7 +124,7 @@ struct Dataset::Impl {
 Status Dataset::Impl::open() {
   std::vector<std::optional<ShardIndex>> found(shards.size());
   OMNIBAL_RETURN_IF_ERROR(inParallel(static_cast<int64_t>(shards.size()), [&](int64_t s) {
-    OMNIBAL_ASSIGN_OR_RETURN(found[s], indexOf(shards[s], grid.has_value()));
+    OMNIBAL_ASSIGN_OR_RETURN(found[s], indexOf(shards[s], grid || transform));
     return Status::ok();
   }));
   firstSamples.assign(1, 0);
@@ -126,21 +137,45 @@ Status Dataset::Impl::open() {
     return invalid(shards.front() + ": no sample (KEY.json) in any shard");
   if (firstSamples.back() > std::numeric_limits<uint32_t>::max())
     return invalid(shards.front() + ": more than 4294967295 samples in all shards");
-  if (grid)
-    OMNIBAL_RETURN_IF_ERROR(inParallel(static_cast<int64_t>(shards.size()), [&](int64_t s) {
-      return checkGrid(static_cast<size_t>(s));
-    }));
+  if (grid || transform)
+    OMNIBAL_RETURN_IF_ERROR(checkPictures());
   return sortKeys();
 }
 
-Status Dataset::Impl::checkGrid(size_t shard) const {
-  const ShardIndex &index = indexes[shard];
-  for (int64_t s = 0; s < index.samples(); ++s)
-    for (int64_t p = 0; p < index.pictures(s); ++p)
-      if (Result<PictureUnits> units = unitsOf(index.picture(s, p).size, *grid); !units)
-        return {units.status().code(),
-                wherePicture({shard, s}, p) + " " + units.status().message()};
+/// The units of a picture of that size in the shard.
+Result<PictureUnits> Dataset::Impl::findUnits(const ImageSize &size) const {
+  if (!transform)
+    return unitsOf(size, *grid);
+  OMNIBAL_ASSIGN_OR_RETURN(const TileLayout layout, transform->layoutOf(size));
+  return unitsOf(layout.canvas, *grid);
+}
+
+/// That the model takes all pictures, by their sizes alone.
+Status Dataset::Impl::checkPictures() {
+  std::vector<int64_t> bytes(shards.size());
+  OMNIBAL_RETURN_IF_ERROR(inParallel(static_cast<int64_t>(shards.size()), [&](int64_t s) {
+    OMNIBAL_ASSIGN_OR_RETURN(bytes[s], checkPictures(static_cast<size_t>(s)));
+    return Status::ok();
+  }));
+  transformBytes = *std::max_element(bytes.begin(), bytes.end());
   return Status::ok();
+}
+
+/// Returns the most bytes that the transform of a picture takes.
+Result<int64_t> Dataset::Impl::checkPictures(size_t shard) const {
+  const ShardIndex &index = indexes[shard];
+  int64_t most = 0;
+  for (int64_t s = 0; s < index.samples(); ++s)
+    for (int64_t p = 0; p < index.pictures(s); ++p) {
+      const ImageSize size = index.picture(s, p).size;
+      const Status status = grid ? findUnits(size).status() : transform->layoutOf(size).status();
+      if (!status)
+        return Status(status.code(), wherePicture({shard, s}, p) + " " + status.message());
+      if (transform)
+        most = std::max(most, (3 + decoderBytesPerPixel) * size.height * size.width +
+                                  transform->bytesFor(size));
+    }
+  return most;
 }
 
 /// Keys are unique over all shards.
@@ -173,7 +208,7 @@ Status Dataset::Impl::sortKeys() {
 std::vector<PictureUnits> Dataset::Impl::unitsOfSample(int64_t index) const {
   std::vector<PictureUnits> units;
   const Place place = placeOf(index);
-  for (int64_t p = 0; grid && p < indexes[place.shard].pictures(place.sample); ++p)
+  for (int64_t p = 0; grid && p < picturesOf(place); ++p)
     units.push_back(unitsAt(place, p));
   return units;
 }
@@ -181,10 +216,12 @@ std::vector<PictureUnits> Dataset::Impl::unitsOfSample(int64_t index) const {
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Dataset::~Dataset() = default;
 
-Result<std::shared_ptr<const Dataset>> Dataset::open(const std::vector<std::string> &shards,
-                                                     const std::optional<PictureGrid> &grid) {
+Result<std::shared_ptr<const Dataset>>
+Dataset::open(const std::vector<std::string> &shards, const std::optional<PictureGrid> &grid,
+              const std::optional<PictureTransform> &transform) {
   auto impl = std::make_unique<Impl>();
   impl->grid = grid;
+  impl->transform = transform;
   OMNIBAL_ASSIGN_OR_RETURN(impl->shards, listShards(shards));
   OMNIBAL_RETURN_IF_ERROR(impl->open());
   return std::shared_ptr<const Dataset>(new Dataset(std::move(impl)));
@@ -205,20 +242,23 @@ int64_t Dataset::find(std::string_view key) const {
 
 const std::optional<PictureGrid> &Dataset::grid() const { return impl->grid; }
 
+int64_t Dataset::pictures(int64_t index) const { return impl->picturesOf(impl->placeOf(index)); }
+
 int64_t Dataset::tiles(int64_t index) const {
   const Place place = impl->placeOf(index);
-  const int64_t pictures = impl->indexes[place.shard].pictures(place.sample);
-  if (!impl->grid)
+  const int64_t pictures = impl->picturesOf(place);
+  if (!impl->grid && !impl->transform)
     return pictures;
-  int64_t units = 0;
+  int64_t tiles = 0;
   for (int64_t p = 0; p < pictures; ++p)
-    units += impl->unitsAt(place, p).count();
-  return units;
+    tiles += impl->grid ? impl->unitsAt(place, p).count()
+                        : impl->transform->layoutOf(impl->sizeAt(place, p))->tiles();
+  return tiles;
 }
 
 int64_t Dataset::squaredTiles(int64_t index) const {
   const Place place = impl->placeOf(index);
-  const int64_t pictures = impl->grid ? impl->indexes[place.shard].pictures(place.sample) : 0;
+  const int64_t pictures = impl->grid ? impl->picturesOf(place) : 0;
   int64_t squares = 0;
   for (int64_t p = 0; p < pictures; ++p) {
     const int64_t units = impl->unitsAt(place, p).count();
@@ -234,6 +274,7 @@ size_t Dataset::shardOf(int64_t index) const { return impl->placeOf(index).shard
 std::string Dataset::describe(int64_t index) const { return impl->where(impl->placeOf(index), ""); }
 
 int64_t Dataset::largestPicture() const { return impl->largestPicture; }
+int64_t Dataset::transformBytes() const { return impl->transformBytes; }
 
 Result<Sample> Dataset::sample(int64_t index, const SampleNeeds &needs) const {
   const Place place = impl->placeOf(index);
@@ -271,42 +312,55 @@ Result<Image> Dataset::Impl::decode(const Place &sample, int64_t picture, const 
   return image;
 }
 
-Result<Image> Dataset::picture(int64_t index, int64_t picture) const {
+/// What the model sees of a picture; without a transform, the picture if it has the wanted size.
+Result<std::vector<Image>> Dataset::Impl::tilesOf(const Place &sample, int64_t picture,
+                                                  const ImageSize &wanted,
+                                                  std::vector<uint8_t> &bytes) const {
+  const ImageSize known = sizeAt(sample, picture);
+  OMNIBAL_ASSIGN_OR_RETURN(Image image, decode(sample, picture, transform ? known : wanted, bytes));
+  if ((grid || transform) && ImageSize(image) != known)
+    return Status(Code::DataLoss, wherePicture(sample, picture) +
+                                      " has another size than when the data set was opened");
+  if (transform)
+    return transform->apply(image);
+  std::vector<Image> one;
+  one.push_back(std::move(image));
+  return one;
+}
+
+Result<std::vector<Image>> Dataset::picture(int64_t index, int64_t picture) const {
   std::vector<uint8_t> bytes;
-  return impl->decode(impl->placeOf(index), picture, {}, bytes);
+  return impl->tilesOf(impl->placeOf(index), picture, {}, bytes);
 }
 
 Status Dataset::decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height,
                             int64_t width, float *out) const {
   const Place entry = impl->placeOf(index);
   std::vector<uint8_t> bytes;
-  for (int64_t p = 0; p < impl->indexes[entry.shard].pictures(entry.sample); ++p) {
-    OMNIBAL_ASSIGN_OR_RETURN(Image image, impl->decode(entry, p, {height, width}, bytes));
-    if (image.height != height || image.width != width)
-      return invalid(impl->wherePicture(entry, p) + " is " + std::to_string(image.width) + " x " +
-                     std::to_string(image.height) + " pixels, the model's tiles are " +
-                     std::to_string(width) + " x " + std::to_string(height) +
-                     " (prepare the data with the model's own processor)");
-    preprocess.apply(image.rgb.data(), height, width, out + p * 3 * height * width);
+  for (int64_t p = 0; p < impl->picturesOf(entry); ++p) {
+    OMNIBAL_ASSIGN_OR_RETURN(std::vector<Image> tiles,
+                             impl->tilesOf(entry, p, {height, width}, bytes));
+    for (const Image &tile : tiles) {
+      if (tile.height != height || tile.width != width)
+        return invalid(impl->wherePicture(entry, p) + " is " + std::to_string(tile.width) + " x " +
+                       std::to_string(tile.height) + " pixels, the model's tiles are " +
+                       std::to_string(width) + " x " + std::to_string(height) +
+                       " (prepare the data with the model's own processor)");
+      preprocess.apply(tile.rgb.data(), height, width, out);
+      out += 3 * height * width;
+    }
   }
   return Status::ok();
 }
 
 Status Dataset::decodePatches(int64_t index, const Preprocess &preprocess, float *out) const {
   const Place entry = impl->placeOf(index);
-  const std::vector<PictureUnits> all = impl->unitsOfSample(index);
   std::vector<uint8_t> bytes;
-  for (size_t p = 0; p < all.size(); ++p) {
-    const PictureUnits &units = all[p];
-    const int64_t unit = impl->grid->unitPixels();
-    const ImageSize size{units.rows * unit, units.columns * unit};
-    OMNIBAL_ASSIGN_OR_RETURN(Image image,
-                             impl->decode(entry, static_cast<int64_t>(p), size, bytes));
-    if (ImageSize(image) != size)
-      return Status(Code::DataLoss, impl->wherePicture(entry, static_cast<int64_t>(p)) +
-                                        " has another size than when the data set was opened");
-    patchify(image, preprocess, *impl->grid, out);
-    out += units.count() * impl->grid->valuesPerUnit();
+  for (int64_t p = 0; p < impl->picturesOf(entry); ++p) {
+    OMNIBAL_ASSIGN_OR_RETURN(std::vector<Image> seen,
+                             impl->tilesOf(entry, p, impl->sizeAt(entry, p), bytes));
+    patchify(seen.front(), preprocess, *impl->grid, out);
+    out += impl->unitsAt(entry, p).count() * impl->grid->valuesPerUnit();
   }
   return Status::ok();
 }

@@ -1,16 +1,18 @@
 //===- Dataset.h - WebDataset shards as samples that can be read in any order ------------===//
 //
 // open() reads the shards' indexes (ShardScan.h): per sample its key, where its KEY.json lies and
-// where its pictures KEY.0.png, KEY.1.png, ... lie; for a model of dynamic resolution also the
-// sizes of the pictures. Samples are numbered in the order of the shards. Reading a sample or its
-// tiles is thread-safe and touches only its own bytes. Every error names shard, member and field.
+// where its pictures KEY.0.png, KEY.1.png, ... lie; for a model of dynamic resolution, and where
+// pictures are resized and cut when they are read, also the sizes of the pictures. Samples are
+// numbered in the order of the shards. Reading a sample or its tiles is thread-safe and touches
+// only its own bytes. Every error names shard, member and field.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_DATASET_H
 #define RUNTIME_DATA_DATASET_H
 
-#include "runtime/data/Image.h"
-#include "runtime/data/Preprocess.h"
+#include "runtime/data/pictures/Image.h"
+#include "runtime/data/pictures/PictureTransform.h"
+#include "runtime/data/pictures/Preprocess.h"
 #include "runtime/program/PictureGrid.h"
 #include "runtime/support/Status.h"
 #include <cstdint>
@@ -69,10 +71,12 @@ struct SampleNeeds {
 class Dataset {
 public:
   /// Opens a data set. `shards` are tar files, or folders whose *.tar are taken in the order of
-  /// their names. With `grid` pictures have their own sizes, and tiles are units of it.
+  /// their names. With `grid` pictures have their own sizes, and tiles are units of it. With
+  /// `transform` the shards hold pictures as they are, and tiles are what becomes of them.
   static Result<std::shared_ptr<const Dataset>>
   open(const std::vector<std::string> &shards,
-       const std::optional<PictureGrid> &grid = std::nullopt);
+       const std::optional<PictureGrid> &grid = std::nullopt,
+       const std::optional<PictureTransform> &transform = std::nullopt);
   ~Dataset();
   Dataset(const Dataset &) = delete;
   Dataset &operator=(const Dataset &) = delete;
@@ -82,20 +86,26 @@ public:
   /// Number of the sample with that key, or -1.
   int64_t find(std::string_view key) const;
   const std::optional<PictureGrid> &grid() const;
-  /// Number of pictures, with a grid of their units; known without reading the sample.
+  /// Number of tiles, with a grid of units; known without reading the sample.
   int64_t tiles(int64_t index) const;
   /// With a grid, the sum over the sample's pictures of their squared numbers of units.
   int64_t squaredTiles(int64_t index) const;
   /// Reads and checks KEY.json.
   Result<Sample> sample(int64_t index, const SampleNeeds &needs = {}) const;
-  /// Decodes one of a sample's pictures, whatever its size.
-  Result<Image> picture(int64_t index, int64_t picture) const;
-  /// Decodes all pictures of a sample to [tiles, 3, height, width]; a picture of another size is an
+  /// Number of picture files.
+  int64_t pictures(int64_t index) const;
+  /// Decodes one of a sample's pictures, and returns the tiles that the model sees of it: itself,
+  /// whatever its size, where there is no transform.
+  Result<std::vector<Image>> picture(int64_t index, int64_t picture) const;
+  /// Decodes all pictures of a sample to [tiles, 3, height, width]; a tile of another size is an
   /// error.
   Status decodeTiles(int64_t index, const Preprocess &preprocess, int64_t height, int64_t width,
                      float *out) const;
   /// Bytes of the largest picture file.
   int64_t largestPicture() const;
+  /// With a transform, the most bytes that a picture takes decoded and while it is transformed;
+  /// else 0.
+  int64_t transformBytes() const;
   /// Decodes, with a grid, all pictures of a sample as patches, [tiles, patches of a unit, values].
   Status decodePatches(int64_t index, const Preprocess &preprocess, float *out) const;
   /// The paths of the shards, in the order of their samples.

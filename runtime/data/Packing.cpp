@@ -1,5 +1,5 @@
 #include "runtime/data/Packing.h"
-#include "runtime/data/SeenPictures.h"
+#include "runtime/data/pictures/SeenPictures.h"
 
 namespace omnibal::rt {
 namespace {

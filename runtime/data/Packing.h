@@ -8,7 +8,7 @@
 #ifndef RUNTIME_DATA_PACKING_H
 #define RUNTIME_DATA_PACKING_H
 
-#include "runtime/data/PictureInputs.h"
+#include "runtime/data/pictures/PictureInputs.h"
 #include "runtime/device/Load.h"
 #include "runtime/support/Status.h"
 #include <cstdint>

@@ -9,7 +9,7 @@
 #ifndef RUNTIME_DATA_SHARDINDEX_H
 #define RUNTIME_DATA_SHARDINDEX_H
 
-#include "runtime/data/Image.h"
+#include "runtime/data/pictures/Image.h"
 #include <memory>
 #include <string>
 #include <string_view>

@@ -233,10 +233,12 @@ public:
   virtual void release(const HostCopy &readback) {}
 
   // These are the functions of Optimizer.h on device memory. squaredNorm() waits for its result.
-  // With AdamWOptions::scaleOfStep gradients are also multiplied by the scale of finishSums(), and
-  // nothing is done if that is not a number.
-  virtual Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) = 0;
-  virtual Status copyParameters(std::span<const AdamWTensor> tensors) = 0;
+  // With UpdateOptions::scaleOfStep gradients are also multiplied by the scale of finishSums(), and
+  // nothing is done if that is not a number. Then average() does nothing either.
+  virtual Status update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options) = 0;
+  virtual Status copyParameters(std::span<const UpdatedTensor> tensors) = 0;
+  virtual Status average(std::span<const AveragedTensor> tensors, double decay) = 0;
+  virtual Status exchange(std::span<const AveragedTensor> tensors) = 0;
   virtual Result<double> squaredNorm(std::span<const FloatRun> runs) = 0;
   virtual Status scale(std::span<const FloatRun> runs, double factor) = 0;
   virtual Status fillZero(std::span<const FloatRun> runs) = 0;
@@ -250,7 +252,7 @@ public:
   virtual Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                                       const SumsOptions &options) = 0;
 
-  /// After sums that were not numbers adamW() does nothing until this is called.
+  /// After sums that were not numbers update() does nothing until this is called.
   virtual Status restartSums() = 0;
 
   /// Tells what is known about the micro-batch whose kernels come next.
@@ -299,8 +301,8 @@ public:
 };
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
-/// change of this file, Communicator.h, Kernel.h or Optimizer.h.
-inline constexpr const char *backendInterface = "omnibal backend 13, " __VERSION__;
+/// change of this file, Communicator.h, Kernel.h, Optimizer.h or UpdateOptions.h.
+inline constexpr const char *backendInterface = "omnibal backend 15, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

@@ -3,30 +3,31 @@
 #define RUNTIME_DEVICE_OPTIMIZER_H
 
 #include "runtime/device/NormBlocks.h"
-#include "runtime/device/UpdateRates.h"
+#include "runtime/device/UpdateOptions.h"
 #include "runtime/support/BFloat16.h"
 #include <cstdint>
 
 namespace omnibal::rt {
 
-/// One parameter of an update.
-struct AdamWTensor {
+/// One parameter of an update, with as many moments as its optimizer has.
+struct UpdatedTensor {
   float *param = nullptr;
   float *grad = nullptr;
   float *moment1 = nullptr;
   float *moment2 = nullptr;
   int64_t elements = 0;
-  int32_t rate = 0;         ///< number in AdamWOptions::rates
+  int32_t rate = 0;         ///< number in UpdateOptions::rates
   BFloat16 *copy = nullptr; ///< receives `param` rounded, if there is one
+  /// Of a matrix whose update is orthogonalized, as it lies in memory; else 0.
+  int64_t rows = 0, cols = 0;
+  /// In place of the moments, where the optimizer keeps codes.
+  CodedMoment coded1 = {}, coded2 = {};
 };
 
-struct AdamWOptions {
-  std::vector<UpdateRate> rates = decayAndNone(1e-3, 0.01); ///< at most mostUpdateRates
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  int64_t step = 1;          ///< 1 at the first update; sets the bias corrections
-  double gradientScale = 1;  ///< multiplies every gradient first (1 / count, clipping)
-  bool zeroGradients = true; ///< leaves zeros in `grad`, ready for the next step's sums
-  bool scaleOfStep = false;  ///< see Backend::adamW
+/// Values that train, and their moving average.
+struct AveragedTensor {
+  float *value = nullptr, *average = nullptr;
+  int64_t elements = 0;
 };
 
 /// A run of float32 values; gradients of squaredNorm and scale.

@@ -21,6 +21,7 @@ enum StepCount {
   BatchCounts,
   Stops = BatchCounts,
   Saves,
+  Records,
   Saving,
   SaveFailed,
   Damaged,
@@ -145,6 +146,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   counts.resize(AllCounts);
   counts[Stops] = options.stop;
   counts[Saves] = options.save;
+  counts[Records] = options.record;
   counts[Saving] = options.saving;
   counts[SaveFailed] = options.saveFailed;
   counts[Damaged] = step.damaged;
@@ -153,6 +155,7 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   StepResult &result = step.result;
   result.stop = counts[Stops] > 0;
   result.save = counts[Saves] > 0;
+  result.record = counts[Records] > 0;
   result.saving = counts[Saving] > 0;
   result.saveFailed = counts[SaveFailed] > 0;
   result.dropped = counts[Damaged] > 0;
@@ -177,6 +180,16 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
                      sums.counts || loaded.program.zero > 0 ? counted : std::vector<FloatRun>(),
                      *device.transport, sums));
   return Status::ok();
+}
+
+std::vector<double> Executor::normsOfStages(std::span<const float> slots, double divisor) const {
+  std::vector<double> norms(loaded.program.stages);
+  const RankGrid grid(loaded.program);
+  for (int r = 0; r < communicator.size(); ++r)
+    norms[grid.placeOf(r).stage] += decodeSums(&slots[int64_t{r} * slotFloats]).squaredNorm;
+  for (double &norm : norms)
+    norm = std::sqrt(norm) / divisor;
+  return norms;
 }
 
 /// All ranks find the same.
@@ -212,6 +225,7 @@ Status Executor::readSums(StepUnderWay &step) {
     result.tokenLoss = total.loss / static_cast<double>(result.labelTokens);
     result.loss = result.tokenLoss + loaded.program.info.routerLossCoefficient * result.routerLoss;
     result.gradientNorm = std::sqrt(total.squaredNorm) / step.divisor;
+    result.normOfStage = normsOfStages(slots, step.divisor);
   }
   return Status::ok();
 }
@@ -235,6 +249,9 @@ Status Executor::measure(StepUnderWay &step) {
   std::vector<double> sums = {busy, busy + total(step.tail),
                               static_cast<double>(impl->lastTraffic.messages - before.messages),
                               static_cast<double>(impl->lastTraffic.bytes - before.bytes)};
+  const size_t ofStages = sums.size();
+  sums.resize(ofStages + loaded.program.stages);
+  sums[ofStages + theStage] = sums[1];
   std::vector<int> everyone = communicator.everyone();
   OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(sums), everyone));
   const Clock::time_point now = Clock::now();
@@ -247,11 +264,14 @@ Status Executor::measure(StepUnderWay &step) {
   result.pipelineSeconds =
       seconds(now - begin) - std::max(0.0, *std::min_element(ago.begin(), ago.end()));
   result.epilogueSeconds = std::max(0.0, seconds(end - begin) - result.pipelineSeconds);
-  auto unused = [&](double used, double time) {
-    return time > 0 ? std::clamp(1.0 - used / (time * ranks), 0.0, 1.0) : 0;
+  auto unused = [](double used, double time, double byRanks) {
+    return time > 0 ? std::clamp(1.0 - used / (time * byRanks), 0.0, 1.0) : 0;
   };
-  result.bubble = unused(sums[0], result.pipelineSeconds);
-  result.idle = unused(sums[1], result.stepSeconds);
+  result.bubble = unused(sums[0], result.pipelineSeconds, ranks);
+  result.idle = unused(sums[1], result.stepSeconds, ranks);
+  for (int stage = 0; stage < loaded.program.stages; ++stage)
+    result.idleOfStage.push_back(
+        unused(sums[ofStages + stage], result.stepSeconds, ranks / loaded.program.stages));
   result.messages = sums[2] / ranks;
   result.messageBytes = sums[3] / ranks;
   impl->lastEnd = end;
@@ -263,22 +283,24 @@ Status Executor::update(const StepOptions &options, const StepUnderWay &step) {
   impl->updated = false;
   if (options.beforeUpdate) {
     StepUnderWay seen = step;
-    OMNIBAL_RETURN_IF_ERROR(readSums(seen)); // nothing is done with gradients that are none
-    if (!seen.result.undefined.empty())
-      return invalid(seen.result.undefined);
+    OMNIBAL_RETURN_IF_ERROR(readSums(seen));
     if (seen.result.dropped)
       return device.backend->fillZero(gradients());
-    OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(step.divisor));
+    // Where sums are no numbers nothing is updated, which finishStep() tells as of any such step.
+    if (seen.result.undefined.empty())
+      OMNIBAL_RETURN_IF_ERROR(options.beforeUpdate(step.divisor));
   }
-  // Without a label every gradient is zero, and AdamW would still decay: there is no update. Nor is
-  // there one from data that nobody has.
+  // Without a label every gradient is zero, and weights would still decay: there is no update. Nor
+  // is there one from data that nobody has.
   if (step.divisor <= 0 || step.result.dropped)
     return device.backend->fillZero(gradients());
-  AdamWOptions adam = options.adamW;
-  adam.step = ++updates;
-  adam.scaleOfStep = true;   // 1 / divisor and clipping, wherever they were computed
-  adam.zeroGradients = true; // the next step's sums start here
-  OMNIBAL_RETURN_IF_ERROR(device.backend->adamW(updated(), adam));
+  UpdateOptions rule = options.update;
+  rule.kind = loaded.program.optimizer;
+  rule.step = ++updates;
+  rule.scaleOfStep = true;   // 1 / divisor and clipping, wherever they were computed
+  rule.zeroGradients = true; // the next step's sums start here
+  OMNIBAL_RETURN_IF_ERROR(device.backend->update(updated(), rule));
+  OMNIBAL_RETURN_IF_ERROR(device.backend->average(averaged(), options.averageDecay));
   impl->updated = true;
   return loaded.program.zero > 0 ? device.backend->fillZero(foreignGradients()) : Status::ok();
 }

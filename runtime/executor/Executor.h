@@ -58,10 +58,11 @@ struct Rehearsal {
 };
 
 struct StepOptions {
-  AdamWOptions adamW; ///< step and gradientScale are set by the executor
-  double clip = 1.0;  ///< of the global norm; 0 or less = off
-  int64_t step = 0;   ///< for messages
-  size_t mode = 0;    ///< of Program::trainModes
+  UpdateOptions update;        ///< kind, step and gradientScale are set by the executor
+  double clip = 1.0;           ///< of the global norm; 0 or less = off
+  double averageDecay = 0.999; ///< of the moving averages, where the program keeps them
+  int64_t step = 0;            ///< for messages
+  size_t mode = 0;             ///< of Program::trainModes
   /// Whether a run of further micro-batches follows that belongs to the step: until then gradients
   /// and losses stay sums, and nothing is updated.
   bool goesOn = false;
@@ -73,7 +74,7 @@ struct StepOptions {
   /// Whether a replica's loss counts 1 / (replicas x its samples), times the step's samples.
   bool bySamples = false;
   /// What this rank asks all ranks for; they hear of it with the step's counts.
-  bool stop = false, save = false;
+  bool stop = false, save = false, record = false;
   /// What this rank tells of its part of a checkpoint that is being saved (CheckpointSaver).
   bool saving = false, saveFailed = false;
   /// Called between the reductions and the update with what gradients are divided by (0: no
@@ -88,7 +89,8 @@ struct StepResult {
   /// micro-batch with tokens, which counts as many times as the program says.
   double tokenLoss = 0, routerLoss = 0;
   int64_t labelTokens = 0, samples = 0, tokens = 0, tiles = 0;
-  bool stop = false, save = false;         ///< a rank asked for it (StepOptions)
+  /// A rank asked for it (StepOptions).
+  bool stop = false, save = false, record = false;
   bool saving = false, saveFailed = false; ///< a rank told it
   /// Some rank's micro-batches were damaged (MicrobatchSource): nothing was updated, and loss and
   /// norm mean nothing.
@@ -100,7 +102,10 @@ struct StepResult {
   double bubble = 0;        ///< 1 - computing time / pipeline time, over all ranks
   double flops = 0;         ///< that the model needs for the step (ModelWork.h)
   double idle = 0;          ///< 1 - time of any work of a rank / time of the step, over all ranks
-  double stepSeconds = 0;   ///< from the end of the step before, if that was under way, to its end
+  /// Of each stage: the norm of its gradients, whose squares add up to that of gradientNorm, and
+  /// what `idle` is of its ranks.
+  std::vector<double> normOfStage, idleOfStage;
+  double stepSeconds = 0; ///< from the end of the step before, if that was under way, to its end
   double pipelineSeconds = 0; ///< from this rank's first action to the last of any rank
   double epilogueSeconds = 0; ///< what follows
   /// What a rank sent through the communicator since the step before, on average over the ranks.
@@ -112,7 +117,10 @@ struct StepResult {
 struct OptimizerState {
   const Parameter *parameter = nullptr;
   int64_t first = 0, count = 0;
-  float *weight = nullptr, *moment1 = nullptr, *moment2 = nullptr; ///< of the first one
+  float *weight = nullptr, *moment1 = nullptr, *moment2 = nullptr; ///< of the first one; no moment
+  float *average = nullptr; ///< of the first one, where the program keeps averages
+  /// In place of the moments, where the optimizer keeps codes.
+  CodedMoment coded1 = {}, coded2 = {};
 };
 
 struct StepUnderWay; // ExecutorInternal.h
@@ -138,14 +146,19 @@ public:
     return parameter.counted && (thePart == 0 || parameter.held);
   }
   /// Connects the ranks, which all call it, and loads this stage's parameters and constants;
-  /// gradients and moments become zero. `weights` are looked at where readsWeights(), and so is
-  /// where adapters begin. An error of one rank is an error of all.
+  /// gradients and moments become zero, and moving averages begin. `weights` are looked at where
+  /// readsWeights(), and so is where adapters begin. An error of one rank is an error of all.
   Status initialize(const TensorFiles &weights, const AdapterStart &adapters = {});
   /// Of the weights that this rank has read for parameters that do not train, by name.
   const std::map<std::string, std::string> &frozenFingerprints() const { return frozen; }
-  /// Sends parameters, and the optimizer's moments, for which reads() names this rank to all other
-  /// ranks that hold them; all ranks call it.
+  /// Sends parameters, and the optimizer's moments and averages, for which reads() names this rank
+  /// to all other ranks that hold them; all ranks call it.
   Status shareParameters(bool moments);
+  /// Makes every moving average the value as it is now.
+  Status beginAverages();
+  /// Between two steps, all ranks call this: exchanges what trains and its moving averages, so that
+  /// the model computes with these. A second time undoes it.
+  Status exchangeAverages();
 
   /// Runs a whole step of a train mode with its epilogue (Epilogue.cpp).
   Result<StepResult> trainStep(MicrobatchSource &source, const StepOptions &options);
@@ -198,7 +211,7 @@ public:
   Status forgetWeights();
   /// Gives this rank, before an update, all of its stage's summed gradients; all ranks call it.
   Status gatherGradients();
-  /// Says which of AdamWOptions::rates each parameter of the stage is updated with. Without this
+  /// Says which of UpdateOptions::rates each parameter of the stage is updated with. Without this
   /// those that decay have the first, and the others the second.
   void assignRates(const std::function<int32_t(const Parameter &)> &rateOf);
   int64_t adamStep() const { return updates; }
@@ -240,6 +253,7 @@ private:
   Status reduceBucket(int32_t number);
   Status scatterBucket(int32_t number);
   Status gatherBucket(int32_t number);
+  Status gatherParameters(int32_t bucket);
   Result<std::optional<Event>> weighBucket(int32_t bucket, std::span<const FloatRun> runs);
   Status waitForSums();
   Status weighLosses(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
@@ -247,6 +261,8 @@ private:
   Status reduceScalars(MicrobatchSource &source, const StepOptions &options, StepUnderWay &step);
   Status update(const StepOptions &options, const StepUnderWay &step);
   Status readSums(StepUnderWay &step);
+  /// `slots`: what all ranks told of the step (StepSums.h).
+  std::vector<double> normsOfStages(std::span<const float> slots, double divisor) const;
   Status measure(StepUnderWay &step);
   std::vector<int> ranksOfStages(const std::function<bool(const Stage &)> &which) const;
   /// Those that sum gradients with this one: the same part of its stage in all replicas.
@@ -258,7 +274,11 @@ private:
   std::vector<FloatRun> countedGradients(std::vector<int> &owners);
   std::vector<OwnedPiece> bucketGradients(int32_t number);
   std::vector<FloatRun> foreignGradients();
-  std::vector<AdamWTensor> updated();
+  int64_t grain() const;
+  void addMoments(OptimizerState &state, int64_t moment1, int64_t moment2, int64_t first,
+                  int64_t room);
+  std::vector<UpdatedTensor> updated();
+  std::vector<AveragedTensor> averaged();
   Status takeShares();
   bool bringsWeights() const;
 
@@ -268,7 +288,7 @@ private:
   int theStage = 0, theReplica = 0, thePart = 0;
   Device device;
   Trace *tracing = nullptr;
-  int64_t updates = 0; ///< completed AdamW updates
+  int64_t updates = 0; ///< completed updates
   std::map<std::string, std::string> frozen;
   std::unique_ptr<Impl> impl;
 };

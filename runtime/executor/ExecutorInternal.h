@@ -91,7 +91,7 @@ struct Executor::Impl {
   std::unique_ptr<StepRuns> stepRuns; ///< where steps of mode "train" are planned one by one
   CapturedGraphs graphs;
   std::optional<ModelWork> work;
-  std::vector<int32_t> rates; ///< of the stage's parameters, in AdamWOptions::rates
+  std::vector<int32_t> rates; ///< of the stage's parameters, in UpdateOptions::rates
 
   struct Note {
     const char *mode = "";

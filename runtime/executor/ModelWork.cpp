@@ -15,10 +15,10 @@ const View *find(const KernelCall &call, std::string_view name) {
 }
 
 bool isHeavy(const KernelCall &call) {
-  return call.kernel == "gemm" || call.kernel.starts_with("grouped_gemm") ||
-         call.kernel.starts_with("attention") || call.kernel.starts_with("cross_attention") ||
-         call.kernel.starts_with("gated_delta") || call.kernel == "linear_cross_entropy" ||
-         call.kernel.starts_with("conv");
+  return call.kernel == "gemm" || call.kernel == "quantized_gemm" ||
+         call.kernel.starts_with("grouped_gemm") || call.kernel.starts_with("attention") ||
+         call.kernel.starts_with("cross_attention") || call.kernel.starts_with("gated_delta") ||
+         call.kernel == "linear_cross_entropy" || call.kernel.starts_with("conv");
 }
 
 /// True if an operand of this name (docs/kernels.md) is written.
@@ -146,7 +146,7 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
     return crossAttention(call, batch);
   if (call.kernel.starts_with("gated_delta"))
     return gatedDelta(call, batch);
-  if (call.kernel == "gemm" || call.kernel == "grouped_gemm")
+  if (call.kernel == "gemm" || call.kernel == "quantized_gemm" || call.kernel == "grouped_gemm")
     return product(find(call, "c"), find(call, "a"), batch);
   if (call.kernel == "grouped_gemm_backward")
     return product(find(call, "a"), find(call, "b"), batch);

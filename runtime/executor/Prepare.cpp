@@ -1,6 +1,7 @@
 //===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
 #include "runtime/comm/PatientAgreement.h"
 #include "runtime/executor/ExecutorInternal.h"
+#include "runtime/executor/QuantizedLoad.h"
 #include "runtime/executor/StepRehearsal.h"
 #include "runtime/program/BucketShares.h"
 #include "runtime/program/Names.h"
@@ -116,6 +117,8 @@ bool canRoundRows(const Mode &mode) {
 
 Status loadAs(const StoredTensor &tensor, const Parameter &q, DType type, std::byte *out) {
   const bool transposed = q.transposed;
+  if (q.quantization != Quantization::None)
+    return loadQuantized(tensor, q, out);
   if (q.held)
     return type == DType::BF16
                ? loadHeld(tensor, *q.held, transposed, type, reinterpret_cast<BFloat16 *>(out))
@@ -270,7 +273,7 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
                                 deadlineFromEnvironment(),  options.localRank,
-                                batchBytesOfStep(p, stage), updateListBytes(stage)};
+                                batchBytesOfStep(p, stage), updateListBytes(p, stage)};
   OMNIBAL_ASSIGN_OR_RETURN(device.backend, options.backend->open(backendOptions));
   OMNIBAL_ASSIGN_OR_RETURN(device.functions,
                            FunctionTable::prepare(program, usedFunctions(stage), *device.backend));
@@ -326,17 +329,22 @@ Status Executor::connect() {
 
 /// Gradients and moments.
 Status Executor::zeroState() {
-  auto zero = [&](int64_t offset, int64_t elements) {
-    return offset < 0 ? Status::ok()
-                      : device.backend->zero(at(offset), elements * int64_t{sizeof(float)});
+  auto zero = [&](int64_t offset, int64_t bytes) {
+    return offset < 0 ? Status::ok() : device.backend->zero(at(offset), bytes);
   };
-  for (const Parameter &q : stageInfo().parameters)
-    for (int64_t offset : {q.gradOffset, q.moment1Offset, q.moment2Offset})
-      OMNIBAL_RETURN_IF_ERROR(zero(offset, q.elements()));
+  auto zeroMoments = [&](int64_t moment1, int64_t moment2, int64_t elements) {
+    const int64_t bytes = momentBytes(loaded.program.optimizer, elements);
+    OMNIBAL_RETURN_IF_ERROR(zero(moment1, bytes));
+    return zero(moment2, bytes);
+  };
+  for (const Parameter &q : stageInfo().parameters) {
+    OMNIBAL_RETURN_IF_ERROR(zero(q.gradOffset, q.elements() * int64_t{sizeof(float)}));
+    OMNIBAL_RETURN_IF_ERROR(zeroMoments(q.moment1Offset, q.moment2Offset, q.elements()));
+  }
   for (const Bucket &bucket : stageInfo().buckets)
     if (bucket.share)
-      for (int64_t offset : {bucket.share->moment1Offset, bucket.share->moment2Offset})
-        OMNIBAL_RETURN_IF_ERROR(zero(offset, largestShare(bucket.share->bounds)));
+      OMNIBAL_RETURN_IF_ERROR(zeroMoments(bucket.share->moment1Offset, bucket.share->moment2Offset,
+                                          largestShare(bucket.share->bounds)));
   return Status::ok();
 }
 
@@ -348,6 +356,7 @@ Status Executor::initialize(const TensorFiles &weights, const AdapterStart &adap
   OMNIBAL_RETURN_IF_ERROR(shareParameters(false));
   OMNIBAL_RETURN_IF_ERROR(refreshCopies());
   OMNIBAL_RETURN_IF_ERROR(zeroState());
+  OMNIBAL_RETURN_IF_ERROR(beginAverages());
   return agreeAfter(communicator, [&] { return loadConstants(); });
 }
 
@@ -382,7 +391,7 @@ Status Executor::loadParameters(const TensorFiles &weights, const AdapterStart &
     auto fill = [&](std::byte *to) { return loadAs(*tensor, q, type, to).context(path); };
     OMNIBAL_RETURN_IF_ERROR(
         device.backend->write(q.trainable ? at(q.weightOffset()) : at(q.dataOffset),
-                              q.elements() * byteSize(type), fill));
+                              q.trainable ? q.elements() * byteSize(type) : q.dataBytes(), fill));
     if (options.fingerprints && !q.trainable)
       frozen[q.name] = fingerprintOf(*tensor);
   }

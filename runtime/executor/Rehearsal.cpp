@@ -1,5 +1,6 @@
 //===- Rehearsal.cpp - The computing actions of a stage alone, for measuring ------------------===//
 #include "runtime/executor/ActionRun.h"
+#include "runtime/executor/QuantizedLoad.h"
 #include "runtime/executor/StepRehearsal.h"
 
 namespace omnibal::rt {
@@ -69,6 +70,18 @@ Status Executor::initializeForRehearsal() {
   OMNIBAL_RETURN_IF_ERROR(connect());
   std::vector<float> numbers = smallNumbers(0.05f);
   for (const Parameter &q : stageInfo().parameters) {
+    if (q.quantization != Quantization::None) {
+      auto read = [&](int64_t first, std::span<float> values) {
+        for (float &value : values)
+          value = numbers[static_cast<size_t>(first++) % numbers.size()];
+        return Status::ok();
+      };
+      OMNIBAL_RETURN_IF_ERROR(
+          device.backend->write(at(q.dataOffset), q.dataBytes(), [&](std::byte *bytes) {
+            return quantizeInto(q.quantizedShape(), read, bytes);
+          }));
+      continue;
+    }
     bool inBFloat16 = !q.trainable && q.dtype == DType::BF16;
     auto fill = [&](std::byte *bytes) {
       for (int64_t i = 0; i < q.elements(); ++i)

@@ -44,7 +44,7 @@ std::vector<FloatRun> Executor::countedGradients(std::vector<int> &owners) {
   const Stage &stage = stageInfo();
   std::vector<FloatRun> runs;
   auto add = [&](const Bucket &bucket) {
-    for (const BucketPiece &piece : piecesOf(stage, bucket)) {
+    for (const BucketPiece &piece : piecesOf(stage, bucket, grain())) {
       const Parameter &q = stage.parameters[piece.parameter];
       if (!counts(q))
         continue;
@@ -71,7 +71,7 @@ std::vector<FloatRun> Executor::countedGradients(std::vector<int> &owners) {
 std::vector<FloatRun> Executor::foreignGradients() {
   std::vector<FloatRun> runs;
   for (const Bucket &bucket : stageInfo().buckets)
-    for (const BucketPiece &piece : piecesOf(stageInfo(), bucket))
+    for (const BucketPiece &piece : piecesOf(stageInfo(), bucket, grain()))
       if (piece.owner != theReplica)
         runs.push_back(
             {at(stageInfo().parameters[piece.parameter].gradOffset) + piece.first, piece.count});
@@ -81,7 +81,7 @@ std::vector<FloatRun> Executor::foreignGradients() {
 std::vector<OwnedPiece> Executor::bucketGradients(int32_t number) {
   const Stage &stage = stageInfo();
   std::vector<OwnedPiece> pieces;
-  for (const BucketPiece &piece : piecesOf(stage, stage.buckets[number]))
+  for (const BucketPiece &piece : piecesOf(stage, stage.buckets[number], grain()))
     append(pieces,
            reinterpret_cast<std::byte *>(at(stage.parameters[piece.parameter].gradOffset) +
                                          piece.first),
@@ -89,27 +89,53 @@ std::vector<OwnedPiece> Executor::bucketGradients(int32_t number) {
   return pieces;
 }
 
+int64_t Executor::grain() const { return bucketGrain(loaded.program.optimizer); }
+
+/// `first`: in what is at these offsets, which has room for `room` elements.
+void Executor::addMoments(OptimizerState &state, int64_t moment1, int64_t moment2, int64_t first,
+                          int64_t room) {
+  auto floats = [&](int64_t offset) { return offset < 0 ? nullptr : at(offset) + first; };
+  if (isCoded(loaded.program.optimizer)) {
+    state.coded1 = codedMomentAt(at(moment1), room, first);
+    state.coded2 = codedMomentAt(at(moment2), room, first);
+  } else {
+    state.moment1 = floats(moment1);
+    state.moment2 = floats(moment2);
+  }
+}
+
 std::vector<OptimizerState> Executor::optimizerStates() {
   const Stage &stage = stageInfo();
   std::vector<OptimizerState> states;
   if (loaded.program.zero == 0) {
-    for (const Parameter &q : stage.parameters)
-      if (q.trainable)
-        states.push_back(
-            {&q, 0, q.elements(), at(q.weightOffset()), at(q.moment1Offset), at(q.moment2Offset)});
+    for (const Parameter &q : stage.parameters) {
+      if (!q.trainable)
+        continue;
+      OptimizerState &state = states.emplace_back();
+      state.parameter = &q;
+      state.count = q.elements();
+      state.weight = at(q.weightOffset());
+      state.average = at(q.averageOffset);
+      addMoments(state, q.moment1Offset, q.moment2Offset, 0, q.elements());
+    }
     return states;
   }
   for (const Bucket &bucket : stage.buckets)
-    for (const BucketPiece &piece : piecesOf(stage, bucket)) {
+    for (const BucketPiece &piece : piecesOf(stage, bucket, grain())) {
       if (piece.owner != theReplica)
         continue;
       const Parameter &q = stage.parameters[piece.parameter];
       const BucketShare &share = *bucket.share;
       const int64_t place = piece.at - share.bounds[theReplica];
-      float *weight =
+      OptimizerState &state = states.emplace_back();
+      state.parameter = &q;
+      state.first = piece.first;
+      state.count = piece.count;
+      state.weight =
           share.masterOffset >= 0 ? at(share.masterOffset) + place : at(q.dataOffset) + piece.first;
-      states.push_back({&q, piece.first, piece.count, weight, at(share.moment1Offset) + place,
-                        at(share.moment2Offset) + place});
+      state.average = share.averageOffset < 0 ? nullptr : at(share.averageOffset) + place;
+      addMoments(state, share.moment1Offset, share.moment2Offset, place,
+                 largestShare(share.bounds));
     }
   return states;
 }
@@ -120,18 +146,52 @@ void Executor::assignRates(const std::function<int32_t(const Parameter &)> &rate
     impl->rates.push_back(q.trainable ? rateOf(q) : 0);
 }
 
-std::vector<AdamWTensor> Executor::updated() {
+std::vector<UpdatedTensor> Executor::updated() {
   const Parameter *first = stageInfo().parameters.data();
-  std::vector<AdamWTensor> tensors;
+  std::vector<UpdatedTensor> tensors;
   for (const OptimizerState &state : optimizerStates()) {
     const Parameter &q = *state.parameter;
     BFloat16 *copy = q.dtype == DType::F32
                          ? nullptr
                          : reinterpret_cast<BFloat16 *>(at(q.dataOffset)) + state.first;
-    tensors.push_back({state.weight, at(q.gradOffset) + state.first, state.moment1, state.moment2,
-                       state.count, impl->rates[&q - first], copy});
+    UpdatedTensor &tensor = tensors.emplace_back();
+    tensor = {state.weight, at(q.gradOffset) + state.first, state.moment1, state.moment2,
+              state.count,  impl->rates[&q - first],        copy};
+    tensor.coded1 = state.coded1;
+    tensor.coded2 = state.coded2;
+    if (q.orthogonalized)
+      tensor.rows = q.shape[q.transposed ? 1 : 0], tensor.cols = q.shape[q.transposed ? 0 : 1];
   }
   return tensors;
+}
+
+std::vector<AveragedTensor> Executor::averaged() {
+  std::vector<AveragedTensor> tensors;
+  if (loaded.program.averages)
+    for (const OptimizerState &state : optimizerStates())
+      tensors.push_back({state.weight, state.average, state.count});
+  return tensors;
+}
+
+Status Executor::beginAverages() {
+  Backend &backend = *device.backend;
+  for (const AveragedTensor &tensor : averaged()) {
+    const int64_t bytes = tensor.elements * int64_t{sizeof(float)};
+    OMNIBAL_RETURN_IF_ERROR(backend.read(tensor.value, bytes, [&](const std::byte *values) {
+      return backend.upload(tensor.average, values, bytes);
+    }));
+  }
+  return Status::ok();
+}
+
+/// What kernels read follows: copies, and the other replicas' shares.
+Status Executor::exchangeAverages() {
+  OMNIBAL_RETURN_IF_ERROR(device.backend->exchange(averaged()));
+  OMNIBAL_RETURN_IF_ERROR(device.backend->copyParameters(updated()));
+  if (loaded.program.zero > 0)
+    for (size_t bucket = 0; bucket < stageInfo().buckets.size(); ++bucket)
+      OMNIBAL_RETURN_IF_ERROR(gatherParameters(static_cast<int32_t>(bucket)));
+  return Status::ok();
 }
 
 Status Executor::refreshCopies() {
@@ -140,7 +200,7 @@ Status Executor::refreshCopies() {
 
 /// The float32 values came to the place of the gradients, which are zero between two steps.
 Status Executor::takeShares() {
-  std::vector<AdamWTensor> arrived;
+  std::vector<UpdatedTensor> arrived;
   for (const Parameter &q : stageInfo().parameters)
     if (q.trainable && q.dtype != DType::F32)
       arrived.push_back({at(q.weightOffset()), nullptr, nullptr, nullptr, q.elements(), 0,
@@ -193,11 +253,14 @@ Result<std::optional<Event>> Executor::weighBucket(int32_t bucket, std::span<con
 
 /// Nothing has changed without an update.
 Status Executor::gatherBucket(int32_t number) {
-  if (!impl->updated)
-    return Status::ok();
+  return impl->updated ? gatherParameters(number) : Status::ok();
+}
+
+/// Each replica gets what kernels read of the others' shares.
+Status Executor::gatherParameters(int32_t number) {
   const Stage &stage = stageInfo();
   std::vector<OwnedPiece> pieces;
-  for (const BucketPiece &piece : piecesOf(stage, stage.buckets[number])) {
+  for (const BucketPiece &piece : piecesOf(stage, stage.buckets[number], grain())) {
     const Parameter &q = stage.parameters[piece.parameter];
     const int64_t width = byteSize(q.dtype);
     append(pieces, reinterpret_cast<std::byte *>(at(q.dataOffset)) + piece.first * width,

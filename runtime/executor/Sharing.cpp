@@ -37,12 +37,15 @@ Status Executor::shareParameters(bool moments) {
   auto valuesOf = [&](const Parameter &q, std::vector<Transport::Piece> &pieces) {
     const int64_t floats = q.elements() * int64_t{sizeof(float)};
     if (!q.trainable && !moments) // a checkpoint holds what trains
-      pieces.push_back({at(q.dataOffset), q.elements() * byteSize(q.dtype)});
+      pieces.push_back({at(q.dataOffset), q.dataBytes()});
     if (q.trainable)
       pieces.push_back({at(q.weightOffset()), floats});
-    for (int64_t offset : {q.moment1Offset, q.moment2Offset})
+    const int64_t ofMoment = momentBytes(loaded.program.optimizer, q.elements());
+    for (auto [offset, bytes] :
+         {std::pair{q.moment1Offset, ofMoment}, std::pair{q.moment2Offset, ofMoment},
+          std::pair{q.averageOffset, floats}})
       if (q.trainable && moments && offset >= 0) // those of shares are nobody else's
-        pieces.push_back({at(offset), floats});
+        pieces.push_back({at(offset), bytes});
   };
   Transport &transport = *device.transport;
   std::set<int32_t> groups; // in one order on all stages

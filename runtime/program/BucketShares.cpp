@@ -2,8 +2,13 @@
 #include <algorithm>
 
 namespace omnibal::rt {
+namespace {
 
-std::vector<BucketPiece> piecesOf(const Stage &stage, const Bucket &bucket) {
+int64_t roundUp(int64_t elements, int64_t grain) { return (elements + grain - 1) / grain * grain; }
+
+} // namespace
+
+std::vector<BucketPiece> piecesOf(const Stage &stage, const Bucket &bucket, int64_t grain) {
   std::vector<int32_t> order = bucket.parameters;
   std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
     return stage.parameters[x].gradOffset < stage.parameters[y].gradOffset;
@@ -24,14 +29,15 @@ std::vector<BucketPiece> piecesOf(const Stage &stage, const Bucket &bucket) {
       first += count;
       at += count;
     }
+    at = roundUp(at, grain);
   }
   return pieces;
 }
 
-int64_t elementsOf(const Stage &stage, const Bucket &bucket) {
+int64_t elementsOf(const Stage &stage, const Bucket &bucket, int64_t grain) {
   int64_t elements = 0;
   for (int32_t number : bucket.parameters)
-    elements += stage.parameters[number].elements();
+    elements += roundUp(stage.parameters[number].elements(), grain);
   return elements;
 }
 

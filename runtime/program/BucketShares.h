@@ -16,10 +16,12 @@ struct BucketPiece {
 };
 
 /// The bucket's elements in the order of its gradients in the arena, cut where a parameter or a
-/// share ends. Parameters without elements are left out.
-std::vector<BucketPiece> piecesOf(const Stage &stage, const Bucket &bucket);
+/// share ends. Parameters without elements are left out. Every parameter begins at a multiple of
+/// `grain` (bucketGrain of the optimizer).
+std::vector<BucketPiece> piecesOf(const Stage &stage, const Bucket &bucket, int64_t grain);
 
-int64_t elementsOf(const Stage &stage, const Bucket &bucket);
+/// With what lies between parameters.
+int64_t elementsOf(const Stage &stage, const Bucket &bucket, int64_t grain);
 
 /// Bounds of as many shares of `elements` as there are replicas, as equal as multiples of normBlock
 /// allow.

@@ -25,6 +25,11 @@ template <> struct Words<ActionKind> {
       "scatter_gradients", "reduce_scalars", "update",     "gather_parameters"};
 };
 
+template <> struct Words<OptimizerKind> {
+  static constexpr std::array<const char *, optimizerKinds.size()> list = {"adamw", "lion", "sgd",
+                                                                           "muon", "adamw8bit"};
+};
+
 template <> struct Words<Interpolation> {
   static constexpr std::array<const char *, 2> list = {"bilinear", "bicubic"};
 };
@@ -39,6 +44,7 @@ const char *nameOf(Role role) { return word(role); }
 const char *nameOf(Space space) { return word(space); }
 const char *nameOf(ActionKind kind) { return word(kind); }
 const char *nameOf(Interpolation interpolation) { return word(interpolation); }
+const char *nameOf(OptimizerKind kind) { return word(kind); }
 
 template <typename E> std::optional<E> fromName(std::string_view name) {
   for (size_t i = 0; i < Words<E>::list.size(); ++i)
@@ -51,6 +57,7 @@ template std::optional<Role> fromName<Role>(std::string_view);
 template std::optional<Space> fromName<Space>(std::string_view);
 template std::optional<ActionKind> fromName<ActionKind>(std::string_view);
 template std::optional<Interpolation> fromName<Interpolation>(std::string_view);
+template std::optional<OptimizerKind> fromName<OptimizerKind>(std::string_view);
 
 std::string nameOf(Unit unit) {
   const std::string microbatch = "micro-batch " + std::to_string(unit.microbatch);

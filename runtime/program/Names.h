@@ -13,6 +13,8 @@ const char *nameOf(Role role);
 const char *nameOf(Space space);
 const char *nameOf(ActionKind kind);
 const char *nameOf(Interpolation interpolation);
+/// As flags and files call it: "adamw", "lion", "sgd", "muon".
+const char *nameOf(OptimizerKind kind);
 /// "micro-batch 3", "part 1 of micro-batch 3".
 std::string nameOf(Unit unit);
 

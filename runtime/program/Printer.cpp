@@ -9,26 +9,32 @@
 namespace omnibal::rt {
 namespace {
 
-void printMemory(std::ostream &out, const Stage &stage) {
-  int64_t weights = 0, optimizer = 0, constants = 0;
+void printMemory(std::ostream &out, const Stage &stage, OptimizerKind kind) {
+  int64_t weights = 0, optimizer = 0, averages = 0, constants = 0;
   for (const Parameter &q : stage.parameters) {
     const std::vector<int64_t> dims = q.heldDims();
-    weights += denseBytes(dims, q.dtype) + (q.masterOffset >= 0 ? denseBytes(dims, DType::F32) : 0);
-    const int64_t arrays = (q.gradOffset >= 0) + (q.moment1Offset >= 0) + (q.moment2Offset >= 0);
-    optimizer += arrays * denseBytes(dims, DType::F32);
+    weights += q.dataBytes() + (q.masterOffset >= 0 ? denseBytes(dims, DType::F32) : 0);
+    optimizer += q.gradOffset >= 0 ? denseBytes(dims, DType::F32) : 0;
+    const int64_t moments = (q.moment1Offset >= 0) + (q.moment2Offset >= 0);
+    optimizer += moments * momentBytes(kind, q.elements());
+    averages += q.averageOffset >= 0 ? denseBytes(dims, DType::F32) : 0;
   }
   for (const Bucket &bucket : stage.buckets)
     if (bucket.share) {
-      const int64_t bytes = largestShare(bucket.share->bounds) * byteSize(DType::F32);
+      const int64_t elements = largestShare(bucket.share->bounds);
+      const int64_t bytes = elements * byteSize(DType::F32);
       weights += bucket.share->masterOffset >= 0 ? bytes : 0;
-      optimizer += 2 * bytes;
+      optimizer += momentsOf(kind, false) * momentBytes(kind, elements);
+      averages += bucket.share->averageOffset >= 0 ? bytes : 0;
     }
   for (const Constant &c : stage.constants)
     constants += denseBytes(c.shape, c.dtype);
   out << "  memory: arena " << stage.arenaBytes << " bytes (" << bytesToString(stage.arenaBytes)
       << ")\n"
-      << "    parameters " << weights << ", gradients and moments " << optimizer << ", constants "
-      << constants << ", persistent part " << stage.persistentBytes << "\n"
+      << "    parameters " << weights << ", gradients and moments " << optimizer;
+  if (averages > 0)
+    out << ", averages " << averages;
+  out << ", constants " << constants << ", persistent part " << stage.persistentBytes << "\n"
       << "    micro-batches " << stage.arenaBytes - stage.persistentBytes << ", of it reserved "
       << stage.reservedBytes << "\n";
 }
@@ -36,10 +42,13 @@ void printMemory(std::ostream &out, const Stage &stage) {
 void printParameters(std::ostream &out, const Stage &stage) {
   out << "  parameters:\n";
   for (const Parameter &q : stage.parameters) {
-    out << "    " << q.name << " " << nameOf(q.dtype) << " " << toString(q.shape) << " "
-        << (q.trainable ? "trainable" : "frozen");
+    const bool quantized = q.quantization != Quantization::None;
+    out << "    " << q.name << " " << (quantized ? nameOf(q.quantization) : nameOf(q.dtype)) << " "
+        << toString(q.shape) << " " << (q.trainable ? "trainable" : "frozen");
     if (q.trainable && !q.decay)
       out << ", no decay";
+    if (q.orthogonalized)
+      out << ", orthogonalized";
     if (q.transposed)
       out << ", stored transposed";
     if (q.sharedGroup >= 0)
@@ -187,7 +196,7 @@ std::string printStage(const Program &p, const Stage &stage) {
        p.hasOwnParts() ? grid.replicasOf(stage.id, stage.part) : grid.holdersOf(stage.id))
     out << " " << rank;
   out << "\n";
-  printMemory(out, stage);
+  printMemory(out, stage, p.optimizer);
   printParameters(out, stage);
   for (const auto &[name, mode] : stage.modes)
     printMode(out, p, name, mode);
@@ -217,6 +226,10 @@ std::string printProgram(const Program &p) {
   if (!several)
     printSteps(out << ", ", p.trainModes[0]);
   out << "\n";
+  if (p.optimizer != OptimizerKind::AdamW)
+    out << "optimizer " << nameOf(p.optimizer) << "\n";
+  if (p.averages)
+    out << "a moving average of what trains\n";
   if (!p.adapters.empty())
     out << "adapters: " << describe(p.adapters) << "\n";
   for (size_t i = 0; several && i < p.trainModes.size(); ++i) {

@@ -9,8 +9,10 @@
 #define RUNTIME_PROGRAM_PROGRAM_H
 
 #include "runtime/device/NormBlocks.h"
+#include "runtime/device/OptimizerKind.h"
 #include "runtime/program/Adapters.h"
 #include "runtime/program/PictureGrid.h"
+#include "runtime/support/QuantizedMatrix.h"
 #include "runtime/support/Shares.h"
 #include "runtime/support/Types.h"
 #include <compare>
@@ -173,7 +175,7 @@ enum class ActionKind {
   ReduceGradients,  ///< sum gradient bucket `index` over data-parallel ranks, in rank order
   ScatterGradients, ///< the same, but each rank gets its share of the bucket only
   ReduceScalars,    ///< loss, label count, squared norm over all ranks
-  Update,           ///< AdamW with the clipping scale
+  Update,           ///< the optimizer, with the clipping scale
   GatherParameters  ///< what kernels read of bucket `index`, from the ranks that updated it
 };
 constexpr bool reducesBucket(ActionKind kind) {
@@ -239,18 +241,30 @@ struct Mode {
 
 struct Parameter {
   std::string name;           ///< in the source checkpoint
-  DType dtype = DType::F32;   ///< of what kernels read: F32 or BF16
+  DType dtype = DType::F32;   ///< of what kernels read: F32 or BF16; I32 words if it is quantized
   std::vector<int64_t> shape; ///< as in the checkpoint
   bool trainable = true;
-  bool decay = true;        ///< at least two dimensions in the checkpoint
-  bool counted = true;      ///< false on the second copy of a shared parameter
-  bool transposed = false;  ///< stored [in, out] in the arena although the checkpoint has [out, in]
-  int32_t sharedGroup = -1; ///< copies of one parameter on several stages, else -1
+  bool decay = true;       ///< at least two dimensions in the checkpoint
+  bool counted = true;     ///< false on the second copy of a shared parameter
+  bool transposed = false; ///< stored [in, out] in the arena although the checkpoint has [out, in]
+  bool orthogonalized = false;   ///< a matrix whose update Muon orthogonalizes
+  int32_t sharedGroup = -1;      ///< copies of one parameter on several stages, else -1
   std::optional<HeldUnits> held; ///< what a part of its stage has of it; none: all
+  /// How a frozen matrix lies in the arena: as numbers, or as the words of its [out, in].
+  Quantization quantization = Quantization::None;
   /// The shape of what is in the arena, in the checkpoint's order of dimensions.
   std::vector<int64_t> heldDims() const { return held ? heldShape(shape, *held) : shape; }
   /// In the arena.
   int64_t elements() const { return elementsOf(heldDims()); }
+  /// What lies in the arena of a quantized matrix.
+  QuantizedShape quantizedShape() const {
+    return {quantization, shape[transposed ? 1 : 0], shape[transposed ? 0 : 1]};
+  }
+  /// Of what kernels read, in the arena.
+  int64_t dataBytes() const {
+    return quantization == Quantization::None ? elements() * byteSize(dtype)
+                                              : quantizedShape().bytes();
+  }
   /// In the checkpoint.
   int64_t wholeElements() const { return elementsOf(shape); }
   static int64_t elementsOf(const std::vector<int64_t> &dims) {
@@ -261,9 +275,11 @@ struct Parameter {
   }
   /// Offsets into the arena; -1 stands for none. A trainable parameter that kernels read in BF16
   /// has its float32 values, which the optimizer changes, at masterOffset. Where replicas divide
-  /// them (Bucket::share), there are no moments and no float32 values here.
+  /// them (Bucket::share), there are no moments and no float32 values here. An optimizer with one
+  /// moment has no second one. The moving average (Program::averages) is float32, and the shares'
+  /// too.
   int64_t dataOffset = -1, gradOffset = -1, moment1Offset = -1, moment2Offset = -1,
-          masterOffset = -1;
+          masterOffset = -1, averageOffset = -1;
   /// The offset of all of a trainable parameter's float32 values. Where replicas divide those, it
   /// is the gradient's place: values are there only while they come or go, between two steps.
   int64_t weightOffset() const {
@@ -284,7 +300,8 @@ struct Constant {
 struct BucketShare {
   std::vector<int64_t> bounds; ///< replica r has the elements [bounds[r], bounds[r + 1])
   int64_t moment1Offset = -1, moment2Offset = -1;
-  int64_t masterOffset = -1; ///< of the float32 values, where kernels read BF16
+  int64_t masterOffset = -1;  ///< of the float32 values, where kernels read BF16
+  int64_t averageOffset = -1; ///< of the moving averages, where there are any
 };
 
 struct Bucket {
@@ -359,6 +376,8 @@ struct Program {
   int32_t stages = 1, dataParallel = 1;
   int32_t modelParallel = 1; ///< ranks that run a stage of a replica together: its parts
   int32_t zero = 0;          ///< 1: replicas divide moments and float32 values (BucketShare)
+  OptimizerKind optimizer = OptimizerKind::AdamW;
+  bool averages = false; ///< a moving average of every value that trains is kept
   /// At least one; their caps ascend by tokens.
   std::vector<TrainMode> trainModes = std::vector<TrainMode>(1);
   ModelInfo info;

@@ -53,13 +53,14 @@ Status checkManifest(JsonField root, const std::string &path) {
   }
   if (version == formats::modesProgram) {
     root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "row_bucket", "stages",
-                   "data_parallel", "model_parallel", "zero", "train_modes", "info", "adapters"});
+                   "data_parallel", "model_parallel", "zero", "optimizer", "ema", "train_modes",
+                   "info", "adapters"});
     (void)root["train_modes"]; // which says that it is missing
     return Status::ok();
   }
   root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
-                 "row_bucket", "stages", "data_parallel", "model_parallel", "zero", "microbatches",
-                 "schedule", "info", "adapters"});
+                 "row_bucket", "stages", "data_parallel", "model_parallel", "zero", "optimizer",
+                 "ema", "microbatches", "schedule", "info", "adapters"});
   return Status::ok();
 }
 

@@ -141,9 +141,12 @@ json write(const Bucket &b) {
   if (!b.share)
     return json(b.parameters);
   const BucketShare &share = *b.share;
-  return {{"parameters", b.parameters},
-          {"bounds", share.bounds},
-          {"offsets", {share.moment1Offset, share.moment2Offset, share.masterOffset}}};
+  json bucket = {{"parameters", b.parameters},
+                 {"bounds", share.bounds},
+                 {"offsets", {share.moment1Offset, share.moment2Offset, share.masterOffset}}};
+  if (share.averageOffset >= 0)
+    bucket["average"] = share.averageOffset;
+  return bucket;
 }
 json write(const Parameter &p) {
   json parameter = {
@@ -156,6 +159,12 @@ json write(const Parameter &p) {
       {"transposed", p.transposed},
       {"shared_group", p.sharedGroup},
       {"offsets", {p.dataOffset, p.gradOffset, p.moment1Offset, p.moment2Offset, p.masterOffset}}};
+  if (p.orthogonalized)
+    parameter["orthogonalized"] = true;
+  if (p.quantization != Quantization::None)
+    parameter["quantized"] = nameOf(p.quantization);
+  if (p.averageOffset >= 0)
+    parameter["average"] = p.averageOffset;
   if (p.held)
     parameter["held"] = {p.held->dim, p.held->units, p.held->inner, p.held->begin, p.held->end};
   return parameter;
@@ -336,7 +345,7 @@ Mode readMode(Field f) {
 }
 Parameter readParameter(Field f) {
   f.onlyKeys({"name", "dtype", "shape", "trainable", "decay", "counted", "transposed",
-              "shared_group", "offsets", "held"});
+              "shared_group", "offsets", "held", "orthogonalized", "quantized", "average"});
   Parameter p;
   p.name = f["name"].text();
   p.dtype = readName<DType>(f["dtype"], "dtype");
@@ -352,6 +361,16 @@ Parameter readParameter(Field f) {
   p.moment1Offset = t[2].integer();
   p.moment2Offset = t[3].integer();
   p.masterOffset = t[4].integer();
+  if (f.has("orthogonalized"))
+    p.orthogonalized = f["orthogonalized"].flag();
+  if (f.has("quantized")) {
+    const std::optional<Quantization> kind = quantizationNamed(f["quantized"].text());
+    if (!kind)
+      f["quantized"].fail("int8 or nf4 is expected");
+    p.quantization = kind.value_or(Quantization::None);
+  }
+  if (f.has("average"))
+    p.averageOffset = f["average"].integer();
   if (f.has("held")) {
     auto h = f["held"].tuple(5);
     p.held =
@@ -363,13 +382,15 @@ Bucket readBucket(Field f) {
   auto numbers = [](Field list) { return list.list([](Field i) { return i.small(); }); };
   if (!f.has("parameters"))
     return {numbers(f), std::nullopt};
-  f.onlyKeys({"parameters", "bounds", "offsets"});
+  f.onlyKeys({"parameters", "bounds", "offsets", "average"});
   Bucket bucket{numbers(f["parameters"]), BucketShare{}};
   bucket.share->bounds = readIntegers(f["bounds"]);
   auto t = f["offsets"].tuple(3);
   bucket.share->moment1Offset = t[0].integer();
   bucket.share->moment2Offset = t[1].integer();
   bucket.share->masterOffset = t[2].integer();
+  if (f.has("average"))
+    bucket.share->averageOffset = f["average"].integer();
   return bucket;
 }
 Stage readStage(Field f) {
@@ -438,6 +459,10 @@ void readSettings(Field f, Program &p) {
     p.modelParallel = static_cast<int32_t>(f["model_parallel"].integer(2, mostParts));
   if (f.has("zero"))
     p.zero = f["zero"].small();
+  if (f.has("optimizer"))
+    p.optimizer = readName<OptimizerKind>(f["optimizer"], "optimizer");
+  if (f.has("ema"))
+    p.averages = f["ema"].flag();
   p.trainModes = f.has("train_modes") ? readTrainModes(f["train_modes"])
                                       : std::vector<TrainMode>{readOnlyTrainMode(f)};
   if (f.has("adapters"))
@@ -508,6 +533,10 @@ json settingsToJson(const Program &p) {
     settings["model_parallel"] = p.modelParallel;
   if (p.zero > 0)
     settings["zero"] = p.zero;
+  if (p.optimizer != OptimizerKind::AdamW)
+    settings["optimizer"] = nameOf(p.optimizer);
+  if (p.averages)
+    settings["ema"] = true;
   if (!p.adapters.empty())
     settings["adapters"] = adaptersToJson(p.adapters);
   return settings;

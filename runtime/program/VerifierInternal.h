@@ -23,9 +23,12 @@ constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
   return offset >= 0 && bytes >= 0 && size >= 0 && bytes <= size && offset <= size - bytes;
 }
 
-/// p18, but for where shares lie.
-Status verifyShare(const Program &program, const Stage &stage, const Bucket &bucket,
-                   const std::string &where);
+/// Where a bucket's parameters are trainable and in no other one (p3), and p18, but for where
+/// shares lie.
+Status verifyBuckets(const Program &program, const Stage &stage, const std::string &where);
+
+/// Whether Muon may orthogonalize updates of the parameter.
+bool canOrthogonalize(const Program &program, const Parameter &parameter);
 
 /// p14, after p4: what plans of single steps place.
 Status verifyStepRegions(const Program &program, const Stage &stage, const Mode &mode,

@@ -59,6 +59,7 @@ private:
       if (a.name != b.name || a.dtype != b.dtype || a.shape != b.shape ||
           a.trainable != b.trainable || a.decay != b.decay || a.counted != b.counted ||
           a.transposed != b.transposed || a.sharedGroup != b.sharedGroup ||
+          a.orthogonalized != b.orthogonalized || a.quantization != b.quantization ||
           a.held.has_value() != b.held.has_value())
         return bad(name, "it differs from that of part 0");
       if (!b.held)

@@ -1,9 +1,10 @@
-//===- VerifyShares.cpp - Rule p18: replicas' shares of a bucket ------------------------------===//
+//===- VerifyShares.cpp - The state of the optimizer: p18, and matrices of Muon ---------------===//
 #include "runtime/program/BucketShares.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>
 
 namespace omnibal::rt {
+namespace {
 
 Status verifyShare(const Program &p, const Stage &stage, const Bucket &bucket,
                    const std::string &where) {
@@ -14,7 +15,7 @@ Status verifyShare(const Program &p, const Stage &stage, const Bucket &bucket,
   if (!bucket.share)
     return Status::ok();
   const BucketShare &share = *bucket.share;
-  const int64_t elements = elementsOf(stage, bucket);
+  const int64_t elements = elementsOf(stage, bucket, bucketGrain(p.optimizer));
   if (static_cast<int64_t>(share.bounds.size()) != p.dataParallel + 1 ||
       !std::is_sorted(share.bounds.begin(), share.bounds.end()) || share.bounds.front() != 0 ||
       share.bounds.back() != elements)
@@ -32,6 +33,32 @@ Status verifyShare(const Program &p, const Stage &stage, const Bucket &bucket,
   if (!inBFloat16 && share.masterOffset != -1)
     return bad("only parameters in bf16 have float32 values beside them");
   return Status::ok();
+}
+
+} // namespace
+
+Status verifyBuckets(const Program &p, const Stage &stage, const std::string &where) {
+  std::vector<int> inBucket(stage.parameters.size());
+  for (size_t b = 0; b < stage.buckets.size(); ++b) {
+    for (int32_t i : stage.buckets[b].parameters)
+      if (i < 0 || i >= static_cast<int64_t>(stage.parameters.size()) ||
+          !stage.parameters[i].trainable || inBucket[i]++)
+        return broken("p3", where,
+                      "a bucket holds parameter " + std::to_string(i) +
+                          ", which does not exist, is frozen, or is in two buckets");
+    OMNIBAL_RETURN_IF_ERROR(
+        verifyShare(p, stage, stage.buckets[b], where + ", bucket " + std::to_string(b)));
+  }
+  for (size_t i = 0; i < stage.parameters.size(); ++i)
+    if (p.zero > 0 && stage.parameters[i].trainable && !inBucket[i])
+      return broken("p18", where + ", parameter \"" + stage.parameters[i].name + "\"",
+                    "it is in no bucket, so no replica has its moments");
+  return Status::ok();
+}
+
+bool canOrthogonalize(const Program &p, const Parameter &q) {
+  return p.optimizer == OptimizerKind::Muon && p.target == "host" && p.zero == 0 && q.trainable &&
+         q.shape.size() == 2 && !q.held && std::min(q.shape[0], q.shape[1]) > 0;
 }
 
 } // namespace omnibal::rt

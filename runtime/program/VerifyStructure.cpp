@@ -172,26 +172,6 @@ Status checkFunction(const Program &p, const MicrobatchCaps &caps, const Functio
   return Status::ok();
 }
 
-/// Where a bucket's parameters are trainable and in no other one.
-Status checkBuckets(const Program &p, const Stage &stage, const std::string &where) {
-  std::vector<int> inBucket(stage.parameters.size());
-  for (size_t b = 0; b < stage.buckets.size(); ++b) {
-    for (int32_t i : stage.buckets[b].parameters)
-      if (i < 0 || i >= static_cast<int64_t>(stage.parameters.size()) ||
-          !stage.parameters[i].trainable || inBucket[i]++)
-        return broken("p3", where,
-                      "a bucket holds parameter " + std::to_string(i) +
-                          ", which does not exist, is frozen, or is in two buckets");
-    OMNIBAL_RETURN_IF_ERROR(
-        verifyShare(p, stage, stage.buckets[b], where + ", bucket " + std::to_string(b)));
-  }
-  for (size_t i = 0; i < stage.parameters.size(); ++i)
-    if (p.zero > 0 && stage.parameters[i].trainable && !inBucket[i])
-      return broken("p18", where + ", parameter \"" + stage.parameters[i].name + "\"",
-                    "it is in no bucket, so no replica has its moments");
-  return Status::ok();
-}
-
 /// Whether the units that a part holds are some of those that the parameter has.
 bool isHeldWell(const Parameter &q) {
   if (!q.held)
@@ -221,9 +201,36 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
     ranges.push_back({offset, offset + bytes, name});
     return Status::ok();
   };
+  auto addMoments = [&](int64_t first, int64_t second, int64_t elements, const std::string &name,
+                        bool orthogonalized) {
+    const int64_t bytes = momentBytes(p.optimizer, elements);
+    OMNIBAL_RETURN_IF_ERROR(add(first, bytes, DType::F32, name + " (moment 1)"));
+    if (momentsOf(p.optimizer, orthogonalized) > 1)
+      return add(second, bytes, DType::F32, name + " (moment 2)");
+    return second == -1 ? Status::ok()
+                        : broken("p3", where + ", " + name,
+                                 std::string("optimizer ") + nameOf(p.optimizer) +
+                                     " has no second moment" + (orthogonalized ? " of it" : ""));
+  };
+  auto addAverage = [&](int64_t offset, bool isThere, int64_t bytes, const std::string &name) {
+    if (isThere)
+      return add(offset, bytes, DType::F32, name + " (average)");
+    return offset == -1 ? Status::ok()
+                        : broken("p3", where + ", " + name,
+                                 "only where the manifest says ema, and only of what trains, is "
+                                 "there an average, of shares where replicas have those");
+  };
   std::set<std::string> names;
   for (const Parameter &q : stage.parameters) {
     std::string name = "parameter \"" + q.name + "\"";
+    if (q.orthogonalized && !canOrthogonalize(p, q))
+      return broken("p3", where + ", " + name,
+                    "orthogonalized: only muon does that, on target host, with whole matrices that "
+                    "train and whose state replicas do not divide");
+    if (q.trainable && isCoded(p.optimizer) && (q.held || p.target != "host"))
+      return broken("p3", where + ", " + name,
+                    std::string("optimizer ") + nameOf(p.optimizer) +
+                        ": target host alone has it, and for whole parameters");
     if (!isHeldWell(q))
       return broken("p3", where + ", " + name, "held: these units do not divide its shape");
     int64_t bytes = denseBytes(q.heldDims(), DType::F32);
@@ -232,9 +239,13 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
       return broken("p3", where + ", " + name, "the name occurs twice");
     if (!sane(bytes) || (q.transposed && q.shape.size() != 2))
       return broken("p3", where + ", " + name, "bad shape (transposed needs rank 2)");
-    if (!inBFloat16 && q.dtype != DType::F32)
+    const bool quantized = q.quantization != Quantization::None;
+    if (quantized && (q.trainable || q.held || q.shape.size() != 2 || q.dtype != DType::I32))
+      return broken("p3", where + ", " + name,
+                    "quantized: only a whole matrix that is frozen is, and its dtype is i32");
+    if (!quantized && !inBFloat16 && q.dtype != DType::F32)
       return broken("p3", where + ", " + name, "its dtype must be f32 or bf16");
-    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, denseBytes(q.heldDims(), q.dtype), q.dtype, name));
+    OMNIBAL_RETURN_IF_ERROR(add(q.dataOffset, q.dataBytes(), q.dtype, name));
     if (inBFloat16 && q.trainable && p.zero == 0)
       OMNIBAL_RETURN_IF_ERROR(add(q.masterOffset, bytes, DType::F32, name + " (float32 values)"));
     else if (q.masterOffset != -1)
@@ -247,28 +258,30 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
         return broken("p18", where + ", " + name, "its moments are those of its bucket's shares");
     } else if (q.trainable) {
       OMNIBAL_RETURN_IF_ERROR(add(q.gradOffset, bytes, DType::F32, name + " (gradient)"));
-      OMNIBAL_RETURN_IF_ERROR(add(q.moment1Offset, bytes, DType::F32, name + " (moment 1)"));
-      OMNIBAL_RETURN_IF_ERROR(add(q.moment2Offset, bytes, DType::F32, name + " (moment 2)"));
+      OMNIBAL_RETURN_IF_ERROR(
+          addMoments(q.moment1Offset, q.moment2Offset, q.elements(), name, q.orthogonalized));
     } else if (q.gradOffset != -1 || q.moment1Offset != -1 || q.moment2Offset != -1) {
       return broken("p3", where + ", " + name, "a frozen parameter has no gradient and no moments");
     }
+    OMNIBAL_RETURN_IF_ERROR(
+        addAverage(q.averageOffset, p.averages && q.trainable && p.zero == 0, bytes, name));
   }
   for (const Constant &c : stage.constants)
     OMNIBAL_RETURN_IF_ERROR(
         add(c.offset, denseBytes(c.shape, c.dtype), c.dtype, "constant \"" + c.name + "\""));
-  OMNIBAL_RETURN_IF_ERROR(checkBuckets(p, stage, where));
+  OMNIBAL_RETURN_IF_ERROR(verifyBuckets(p, stage, where));
   for (size_t b = 0; b < stage.buckets.size(); ++b) {
     const Bucket &bucket = stage.buckets[b];
     if (!bucket.share)
       continue;
     const std::string name = "bucket " + std::to_string(b);
-    const int64_t bytes = largestShare(bucket.share->bounds) * byteSize(DType::F32);
+    const int64_t elements = largestShare(bucket.share->bounds);
+    const int64_t bytes = elements * byteSize(DType::F32);
     const bool divided =
         !bucket.parameters.empty() && stage.parameters[bucket.parameters[0]].dtype == DType::BF16;
-    OMNIBAL_RETURN_IF_ERROR(
-        add(bucket.share->moment1Offset, bytes, DType::F32, name + " (moment 1)"));
-    OMNIBAL_RETURN_IF_ERROR(
-        add(bucket.share->moment2Offset, bytes, DType::F32, name + " (moment 2)"));
+    OMNIBAL_RETURN_IF_ERROR(addMoments(bucket.share->moment1Offset, bucket.share->moment2Offset,
+                                       elements, name, false));
+    OMNIBAL_RETURN_IF_ERROR(addAverage(bucket.share->averageOffset, p.averages, bytes, name));
     if (divided)
       OMNIBAL_RETURN_IF_ERROR(
           add(bucket.share->masterOffset, bytes, DType::F32, name + " (float32 values)"));
@@ -305,7 +318,8 @@ Status checkShared(const Program &p) {
     for (const auto &[stage, q] : list) {
       counted += q->counted;
       if (q->shape != first.shape || q->trainable != first.trainable || q->decay != first.decay ||
-          q->dtype != first.dtype || q->sharedGroup != first.sharedGroup)
+          q->dtype != first.dtype || q->sharedGroup != first.sharedGroup ||
+          q->orthogonalized != first.orthogonalized)
         return broken("p3", where, "its copies differ");
       // Gradients of copies are added and copies must stay equal, element by element.
       if (q->transposed != first.transposed)
@@ -382,7 +396,7 @@ Status checkLayerCall(const Program &p, const MicrobatchCaps &caps, const Stage 
     } else {
       const Parameter &q = stage.parameters[l.index];
       stored = l.space == Space::Parameter ? q.dtype : DType::F32;
-      size = denseBytes(q.heldDims(), stored);
+      size = l.space == Space::Parameter ? q.dataBytes() : denseBytes(q.heldDims(), stored);
       if (l.space == Space::Gradient && !q.trainable)
         return broken("p4", at, "a frozen parameter has no gradient");
     }

@@ -10,20 +10,24 @@ namespace {
 constexpr int64_t copyGrain = 256;
 
 /// All parameters' updates, the copies that kernels read, the norm's and the zeroed gradients;
-/// where replicas have shares also the others' gradients.
+/// where replicas have shares also the others' gradients, and where averages are kept these too.
 constexpr int64_t updateLists = 4, listsOfShares = 5;
 
 int64_t listBytes(const WorkspaceFacts &facts) {
   return facts.updateTensors > 0
-             ? (facts.hasShares ? listsOfShares : updateLists) *
+             ? ((facts.hasShares ? listsOfShares : updateLists) + (facts.averages ? 1 : 0)) *
                    cuda::updateListBytes(facts.updateTensors, facts.updateBlocks)
              : 0;
 }
 
-void addTrained(const Stage &stage, WorkspaceFacts &facts) {
+void addTrained(const Program &program, const Stage &stage, WorkspaceFacts &facts) {
+  facts.averages = program.averages;
   for (const Parameter &q : stage.parameters)
-    if (q.trainable)
+    if (q.trainable) {
       facts.addTrained(q.elements());
+      if (q.orthogonalized)
+        facts.addOrthogonalized(q.shape[0], q.shape[1]);
+    }
   for (const Bucket &bucket : stage.buckets)
     if (bucket.share)
       facts.addShares(static_cast<int64_t>(bucket.share->bounds.size()) - 1);
@@ -39,6 +43,10 @@ void WorkspaceFacts::addTrained(int64_t elements) {
   ++updateTensors;
   // Blocks are a bucket's, so that one may begin within the parameter's first block.
   updateBlocks += (elements + cuda::updateBlockElements - 1) / cuda::updateBlockElements + 1;
+}
+
+void WorkspaceFacts::addOrthogonalized(int64_t rows, int64_t cols) {
+  matrixFloats = std::max(matrixFloats, orthogonalizationFloats(rows, cols));
 }
 
 void WorkspaceFacts::addShares(int64_t replicas) {
@@ -72,14 +80,16 @@ int64_t batchBytesOfStep(const Program &program, const Stage &stage) {
   return most;
 }
 
-int64_t updateListBytes(const Stage &stage) {
+int64_t updateListBytes(const Program &program, const Stage &stage) {
   WorkspaceFacts facts;
-  addTrained(stage, facts);
+  addTrained(program, stage, facts);
   return listBytes(facts);
 }
 
 std::vector<WorkspaceUse> workspaceOf(const std::string &target, const WorkspaceFacts &facts) {
   std::vector<WorkspaceUse> uses;
+  if (facts.matrixFloats > 0)
+    uses.push_back({"updates of matrices", facts.matrixFloats * int64_t{sizeof(float)}});
   if (target != "cuda")
     return uses;
   uses.push_back({"batch values", cuda::batchRingBytes(facts.batchBytes)});
@@ -95,7 +105,7 @@ std::vector<WorkspaceUse> workspaceOf(const std::string &target, const Workspace
 std::vector<WorkspaceUse> workspaceOf(const Program &program, const Stage &stage) {
   WorkspaceFacts facts;
   facts.batchBytes = batchBytesOfStep(program, stage);
-  addTrained(stage, facts);
+  addTrained(program, stage, facts);
   for (const Function &function : program.functions)
     facts.addKernels(function);
   return workspaceOf(program.target, facts);

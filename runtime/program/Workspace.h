@@ -11,11 +11,14 @@ namespace omnibal::rt {
 struct WorkspaceFacts {
   int64_t batchBytes = 0;                      ///< of the copies of a training step's batch values
   int64_t updateTensors = 0, updateBlocks = 0; ///< that the optimizer changes
+  int64_t matrixFloats = 0;                    ///< for the update of the largest of Muon's matrices
   bool hasShares = false;                      ///< replicas divide what the optimizer knows
+  bool averages = false;                       ///< Program::averages
   bool products = false, columnSums = false;   ///< some kernel of the program uses these
 
   void addBatchValue(int64_t bytes, int64_t microbatches);
   void addTrained(int64_t elements);
+  void addOrthogonalized(int64_t rows, int64_t cols);
   /// Of a bucket: where they end, a parameter may be cut.
   void addShares(int64_t replicas);
   void addKernels(const Function &function);
@@ -25,10 +28,10 @@ struct WorkspaceFacts {
 int64_t batchBytesOfStep(const Program &program, const Stage &stage);
 
 /// Returns the most bytes that the lists of tensors have which a device's optimizer keeps.
-int64_t updateListBytes(const Stage &stage);
+int64_t updateListBytes(const Program &program, const Stage &stage);
 
 /// What the backend of a target takes by itself on a rank, at most; what a driver takes is not
-/// known. Empty for target host, whose memory is not counted.
+/// known. For target host that is what updates of matrices take.
 std::vector<WorkspaceUse> workspaceOf(const std::string &target, const WorkspaceFacts &facts);
 /// On a rank of the stage.
 std::vector<WorkspaceUse> workspaceOf(const Program &program, const Stage &stage);

@@ -25,7 +25,12 @@ bool Evaluations::isDue(int64_t completed, int64_t total) const {
 Result<Evaluation> Evaluations::run(int64_t completed) {
   Evaluation found;
   const Clock::time_point begin = Clock::now();
+  const bool averages = s.options.evaluateAverages;
+  if (averages)
+    OMNIBAL_RETURN_IF_ERROR(s.executor->exchangeAverages());
   OMNIBAL_ASSIGN_OR_RETURN(found.scores, scoreSamples(s, *data, found.unread));
+  if (averages)
+    OMNIBAL_RETURN_IF_ERROR(s.executor->exchangeAverages());
   if (!found.unread)
     return found;
   found.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

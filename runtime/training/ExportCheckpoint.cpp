@@ -24,13 +24,13 @@ Result<Adapters> adaptersIn(const Checkpoint &checkpoint) {
   return adapters;
 }
 
-/// What was trained, in the mapped files of the checkpoint.
-Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint, const Adapters &adapters,
-                                           const TensorFiles &source) {
+/// What was trained, or its moving averages, by the `prefix` of their names, in the mapped files of
+/// the checkpoint.
+Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint, const std::string &prefix,
+                                           const Adapters &adapters, const TensorFiles &source) {
   std::set<std::string> added;
   for (const LinearAdapter &linear : adapters.linears)
     added.insert({linear.a, linear.b});
-  const std::string prefix = "weight/";
   std::vector<NamedTensor> list;
   for (const std::string &stored : checkpoint.tensors()) {
     if (!stored.starts_with(prefix))
@@ -65,15 +65,26 @@ Status exportCheckpoint(const RunOptions &options, std::vector<std::string> &not
                            Checkpoint::open(options.exportCheckpoint, &notices));
   OMNIBAL_ASSIGN_OR_RETURN(const Adapters adapters, adaptersIn(checkpoint));
   OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, adapters, checkpoint.path()));
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<NamedTensor> mine, trainedIn(checkpoint, adapters, source));
   OMNIBAL_RETURN_IF_ERROR(checkFrozen(checkpoint, source));
-  ParameterShapes shapes;
-  for (const NamedTensor &tensor : mine)
-    shapes[tensor.name] = tensor.shape;
-  OMNIBAL_RETURN_IF_ERROR(saveTrained(options, {adapters, std::move(shapes), std::move(mine)},
-                                      source, true, Agreement(agreeAlone), notices));
-  notices.push_back("weights of step " + std::to_string(checkpoint.state().step) + " (" +
-                    checkpoint.path() + ") saved in " + options.save);
+  if (!options.saveAverages.empty() && !checkpoint.state().settings.contains(averageKey))
+    return invalid("--save-ema: " + checkpoint.path() +
+                   " has no moving averages; its program was compiled without --ema");
+  for (auto [folder, prefix, what] :
+       {std::tuple{&options.save, "weight/", "weights"},
+        std::tuple{&options.saveAverages, "average/", "moving averages"}}) {
+    if (folder->empty())
+      continue;
+    OMNIBAL_ASSIGN_OR_RETURN(std::vector<NamedTensor> mine,
+                             trainedIn(checkpoint, prefix, adapters, source));
+    ParameterShapes shapes;
+    for (const NamedTensor &tensor : mine)
+      shapes[tensor.name] = tensor.shape;
+    OMNIBAL_RETURN_IF_ERROR(saveTrained(options, *folder,
+                                        {adapters, std::move(shapes), std::move(mine)}, source,
+                                        true, Agreement(agreeAlone), notices));
+    notices.push_back(what + (" of step " + std::to_string(checkpoint.state().step)) + " (" +
+                      checkpoint.path() + ") saved in " + *folder);
+  }
   return Status::ok();
 }
 

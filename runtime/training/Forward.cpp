@@ -8,7 +8,7 @@
 //===-------------------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/data/DataLoader.h"
-#include "runtime/data/SeenPictures.h"
+#include "runtime/data/pictures/SeenPictures.h"
 #include "runtime/program/Names.h"
 #include "runtime/training/ForwardPictures.h"
 #include "runtime/training/Session.h"

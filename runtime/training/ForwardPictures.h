@@ -9,7 +9,7 @@
 #ifndef RUNTIME_TRAINING_FORWARDPICTURES_H
 #define RUNTIME_TRAINING_FORWARDPICTURES_H
 
-#include "runtime/data/PictureInputs.h"
+#include "runtime/data/pictures/PictureInputs.h"
 #include "runtime/support/Safetensors.h"
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
-#include "runtime/data/Image.h"
 #include "runtime/data/Prefetcher.h"
+#include "runtime/data/pictures/Image.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/RankGrid.h"
 #include "runtime/program/Workspace.h"
@@ -96,6 +96,8 @@ int64_t tokensHeld(const Session &s, const MicrobatchCaps &ofStep) {
 }
 
 int64_t decoding(const Dataset &dataset, const Program &program) {
+  if (dataset.transformBytes() > 0)
+    return dataset.largestPicture() + dataset.transformBytes() + decoderChunkBytes;
   // A picture of its own size has all units of its sample.
   const auto &grid = program.info.grid;
   const int64_t pixels = grid ? program.caps().tiles * grid->unitPixels() * grid->unitPixels()
@@ -202,6 +204,8 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
     besides = readingOf(s, *data.evaluation->dataset, true);
   std::vector<WorkspaceUse> uses;
   uses.push_back({"arenas", stage.arenaBytes + hugePage});
+  if (s.options.trains() && s.program().target == "host")
+    add(uses, workspaceOf(s.program(), stage));
   uses.push_back(
       {"kernels' scratch", threads * static_cast<int64_t>(s.executor->pool().scratchBytes())});
   if (const int64_t pictures = own.pictures + besides.pictures; pictures > 0)
@@ -214,8 +218,10 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
     uses.push_back({"messages", bytes});
   if (!s.options.saveGradients.empty())
     uses.push_back({"gradients being saved", gradientBytes(stage)});
-  if (!s.options.trace.empty())
-    uses.push_back({"the trace", traceOfCall * callsOfStep(s) * s.options.traceSteps});
+  const int64_t recorded =
+      s.options.trace.empty() ? !s.options.profile.empty() : s.options.traceSteps;
+  if (recorded > 0)
+    uses.push_back({"the trace", traceOfCall * callsOfStep(s) * recorded});
   if (s.stagesCheckpoints && stagingBytes(s) > 0)
     uses.push_back({"checkpoints being written", stagingBytes(s)});
   uses.push_back({"threads", (threads + own.threads + besides.threads + 2) * perThread});

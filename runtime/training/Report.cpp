@@ -84,6 +84,16 @@ std::string bestText(int64_t step, double loss) {
   return text;
 }
 
+double shareOf(int64_t used, int64_t room) {
+  return room > 0 ? static_cast<double>(used) / static_cast<double>(room) : 0;
+}
+
+void writeStages(const char *field, const std::vector<double> &ofStages,
+                 nlohmann::ordered_json &line) {
+  for (size_t stage = 0; ofStages.size() > 1 && stage < ofStages.size(); ++stage)
+    line[field]["stage " + std::to_string(stage)] = ofStages[stage];
+}
+
 } // namespace
 
 std::string summarize(const std::vector<std::string> &layers) {
@@ -152,6 +162,7 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
 Reporter::Reporter(const Session &session, int64_t firstStep, int64_t steps)
     : session(session), first(firstStep), total(steps),
       terminal(session.leads() && isatty(STDERR_FILENO)),
+      status(session.options.heartbeat, session.options.prometheus, steps),
       ofModes(session.program().trainModes.size()) {}
 
 Reporter::~Reporter() {
@@ -166,6 +177,7 @@ Status Reporter::open() {
   if (const std::string &folder = session.options.tensorboard; !folder.empty()) {
     OMNIBAL_ASSIGN_OR_RETURN(events, EventFile::create(folder, first));
   }
+  OMNIBAL_RETURN_IF_ERROR(status.open(first));
   return session.options.log.empty() ? Status::ok() : openLog();
 }
 
@@ -246,8 +258,9 @@ void Reporter::noteStep(int64_t step, size_t mode, const StepResult &r) {
 }
 
 nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepResult &r,
-                                        const LearningRates &rates) {
+                                        const LearningRates &rates, const StepPlace &place) {
   nlohmann::ordered_json line = {{"step", step},
+                                 {"epoch", place.epoch},
                                  {"loss", r.loss},
                                  {"grad_norm", r.gradientNorm},
                                  {"lr", rates.usual},
@@ -256,6 +269,10 @@ nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepRes
                                  {"tokens", r.tokens},
                                  {"padded_tokens", r.paddedTokens},
                                  {"tiles", r.tiles},
+                                 {"samples_seen", place.seen.samples},
+                                 {"tokens_seen", place.seen.tokens},
+                                 {"token_fill", shareOf(r.tokens, place.roomForTokens)},
+                                 {"tile_fill", shareOf(r.tiles, place.roomForTiles)},
                                  {"step_ms", r.stepSeconds * 1e3},
                                  {"tokens_per_s", tokensPerSecond(r)},
                                  {"bubble", r.bubble},
@@ -267,6 +284,10 @@ nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepRes
                                  {"message_bytes", r.messageBytes}};
   for (const auto &[label, rate] : rates.ofGroups)
     line["lr_of"][label] = rate;
+  writeStages("grad_norm_of", r.normOfStage, line);
+  for (const auto &[part, norm] : place.normOfPart)
+    line["grad_norm_of"][part] = norm;
+  writeStages("idle_of", r.idleOfStage, line);
   if (ofModes.size() > 1)
     line["mode"] = session.program().trainModes[mode].name;
   if (session.program().info.routerLossCoefficient != 0) {
@@ -284,17 +305,24 @@ nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepRes
   return line;
 }
 
-void Reporter::step(int64_t step, size_t mode, const StepResult &r, const LearningRates &rates) {
+void Reporter::enter(RunPhase phase) {
+  if (session.leads())
+    status.enter(phase);
+}
+
+void Reporter::step(int64_t step, size_t mode, const StepResult &r, const LearningRates &rates,
+                    const StepPlace &place) {
   if (!session.leads())
     return;
   noteStep(step, mode, r);
-  if ((log.is_open() || events) && failure) {
-    const nlohmann::ordered_json line = lineOf(step, mode, r, rates);
-    if (log.is_open())
-      writeLog(line);
-    if (events)
-      writeEvent(step, line);
-  }
+  const nlohmann::ordered_json line = lineOf(step, mode, r, rates, place);
+  if (log.is_open() && failure)
+    writeLog(line);
+  if (events && failure)
+    writeEvent(step, line);
+  status.step(line);
+  if (Status problem = status.takeProblem(); !problem)
+    note("warning: " + problem.message() + "; the run goes on without it");
   double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
   double left =
       elapsed / static_cast<double>(step - first + 1) * static_cast<double>(total - step - 1);
@@ -325,6 +353,8 @@ void Reporter::evaluation(int64_t completed, const Evaluation &found) {
               {"best_step", found.bestStep - 1}});
   if (events && failure)
     writeEvent(completed - 1, scalarsOf("evaluation/", figures));
+  status.evaluation(figures);
+  status.enter(RunPhase::Training);
   const Score &whole = found.scores.whole;
   char text[256];
   std::snprintf(text, sizeof text,
@@ -398,14 +428,19 @@ void Reporter::summarizeModes() {
   }
 }
 
-Status writeTrace(Session &s, Trace &trace) {
+Status writeTrace(Session &s, Trace &trace, const std::string &file, bool isNeeded) {
   OMNIBAL_ASSIGN_OR_RETURN(auto texts, gatherTexts(s.communicator, trace.take()));
   std::string all = "[\n";
   for (size_t r = 0; r < texts.size(); ++r)
     all += (r ? ",\n" : "") + texts[r];
   all += "]\n";
-  return s.agree.after(
-      [&] { return s.leads() ? writeFileAtomically(s.options.trace, all) : Status::ok(); });
+  return s.agree.after([&] {
+    Status written = s.leads() ? writeFileAtomically(file, all) : Status::ok();
+    if (written || isNeeded)
+      return written;
+    std::cerr << "omnibal-run: warning: " << written.message() << "; training goes on\n";
+    return Status::ok();
+  });
 }
 
 } // namespace omnibal::rt

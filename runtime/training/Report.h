@@ -6,7 +6,9 @@
 #include "runtime/training/Evaluations.h"
 #include "runtime/training/PlanLog.h"
 #include "runtime/training/Session.h"
+#include "runtime/training/StepPlace.h"
 #include "runtime/training/events/EventFile.h"
+#include "runtime/training/status/StatusFiles.h"
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,7 +35,10 @@ public:
   ~Reporter();
   Status open();
   /// `mode`: of Program::trainModes.
-  void step(int64_t step, size_t mode, const StepResult &result, const LearningRates &rates);
+  void step(int64_t step, size_t mode, const StepResult &result, const LearningRates &rates,
+            const StepPlace &place);
+  /// The run does something else from here on (--heartbeat).
+  void enter(RunPhase phase);
   /// What an evaluation after so many steps found.
   void evaluation(int64_t completed, const Evaluation &found);
   /// --early-stop ended the run.
@@ -71,7 +76,7 @@ private:
   Status openLog();
   /// What is told of a step.
   nlohmann::ordered_json lineOf(int64_t step, size_t mode, const StepResult &result,
-                                const LearningRates &rates);
+                                const LearningRates &rates, const StepPlace &place);
   void writeLog(const nlohmann::ordered_json &line);
   /// The line's numbers, for TensorBoard.
   void writeEvent(int64_t step, const nlohmann::ordered_json &line);
@@ -84,6 +89,7 @@ private:
   Clock::time_point begin = Clock::now();
   std::ofstream log;
   std::optional<EventFile> events;
+  StatusFiles status;
   Status failure;
   std::vector<std::string> leftOut;
   double waitedSeconds = 0;
@@ -92,8 +98,9 @@ private:
   std::vector<ModeSums> ofModes; ///< of Program::trainModes
 };
 
-/// Collects the events of all ranks; the leading one writes the file.
-Status writeTrace(Session &session, Trace &trace);
+/// Collects the events of all ranks; the leading one writes the file. If it cannot and nobody needs
+/// it, a warning says so.
+Status writeTrace(Session &session, Trace &trace, const std::string &file, bool isNeeded);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_TRAINING_REPORT_H

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/program/Names.h"
+#include "runtime/support/AtomicFile.h"
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/training/RunIdentity.h"
 #include <algorithm>
@@ -20,7 +21,32 @@ using nlohmann::json;
 constexpr int64_t shareOfFree = 2;
 
 constexpr const char *keptKey = "kept";
-constexpr const char *weight = "weight/", *moment1 = "moment1/", *moment2 = "moment2/";
+constexpr const char *weight = "weight/", *moment1 = "moment1/", *moment2 = "moment2/",
+                     *averaged = "average/";
+constexpr const char *scales1 = "moment1_scales/", *scales2 = "moment2_scales/";
+
+/// The shape of codes: as training has the parameter, whose blocks go by that order.
+std::vector<int64_t> shapeOfCodes(const Parameter &q) {
+  return q.transposed ? std::vector<int64_t>{q.shape[1], q.shape[0]} : q.shape;
+}
+
+/// What a checkpoint has of a parameter that trains, in the order of writtenTensors().
+std::vector<TensorHeader> headersOf(const Program &program, const Parameter &q) {
+  std::vector<TensorHeader> list = {{weight + q.name, StoredType::F32, q.shape}};
+  const bool coded = isCoded(program.optimizer);
+  const int moments = coded ? 0 : momentsOf(program.optimizer, q.orthogonalized);
+  for (const char *kind : {moment1, moment2})
+    if (static_cast<int>(list.size()) <= moments)
+      list.push_back({kind + q.name, StoredType::F32, q.shape});
+  if (program.averages)
+    list.push_back({averaged + q.name, StoredType::F32, q.shape});
+  for (auto [codes, scales] : {std::pair{moment1, scales1}, std::pair{moment2, scales2}})
+    if (coded) {
+      list.push_back({codes + q.name, StoredType::U8, shapeOfCodes(q)});
+      list.push_back({scales + q.name, StoredType::F32, {scalesOf(q.elements())}});
+    }
+  return list;
+}
 
 bool hasShares(const Session &s) { return s.program().zero > 0; }
 
@@ -51,14 +77,44 @@ NamedTensor stateTensor(const Session &s, const OptimizerState &state, const std
   return tensor;
 }
 
+/// Moments of 8 bits, in the order of memory.
+void addCodes(const Session &s, const OptimizerState &state, std::vector<NamedTensor> &list) {
+  const Parameter &q = *state.parameter;
+  auto add = [&](const std::string &kind, std::vector<int64_t> shape, float *data,
+                 int64_t perEntry) {
+    NamedTensor &tensor = list.emplace_back();
+    tensor.name = kind + q.name;
+    tensor.shape = std::move(shape);
+    tensor.data = data;
+    tensor.memory = &s.executor->backend();
+    tensor.codes = perEntry == 1;
+    if (hasShares(s)) {
+      tensor.first = state.first / perEntry;
+      tensor.count = (state.count + perEntry - 1) / perEntry;
+    }
+  };
+  for (auto [codes, scales, moment] :
+       {std::tuple{moment1, scales1, state.coded1}, std::tuple{moment2, scales2, state.coded2}}) {
+    if (!moment.codes)
+      continue;
+    add(codes, shapeOfCodes(q), reinterpret_cast<float *>(moment.codes), 1);
+    add(scales, {scalesOf(q.elements())}, moment.scales, codedBlock);
+  }
+}
+
 /// What this rank writes of its stage's shard.
 std::vector<NamedTensor> writtenTensors(const Session &s) {
   std::vector<NamedTensor> list;
-  for (const OptimizerState &state : s.executor->optimizerStates())
-    if (s.executor->counts(*state.parameter) && writes(s))
-      for (auto [kind, data] : {std::pair{weight, state.weight}, std::pair{moment1, state.moment1},
-                                std::pair{moment2, state.moment2}})
+  for (const OptimizerState &state : s.executor->optimizerStates()) {
+    if (!s.executor->counts(*state.parameter) || !writes(s))
+      continue;
+    for (auto [kind, data] :
+         {std::pair{weight, state.weight}, std::pair{moment1, state.moment1},
+          std::pair{moment2, state.moment2}, std::pair{averaged, state.average}})
+      if (data)
         list.push_back(stateTensor(s, state, kind, data));
+    addCodes(s, state, list);
+  }
   return list;
 }
 
@@ -67,34 +123,44 @@ std::vector<TensorHeader> sharedLayout(const Session &s) {
   std::vector<TensorHeader> layout;
   for (const Parameter &q : s.executor->stageInfo().parameters)
     if (q.trainable && q.counted && isWrittenTogether(s))
-      for (const char *kind : {weight, moment1, moment2})
-        layout.push_back({kind + q.name, StoredType::F32, q.shape});
+      for (TensorHeader &header : headersOf(s.program(), q))
+        layout.push_back(std::move(header));
   return layout;
 }
 
-/// What this rank reads for all that hold it.
-std::vector<NamedTensor> readTensors(const Session &s) {
+/// What this rank reads for all that hold it; `averages`: these too.
+std::vector<NamedTensor> readTensors(const Session &s, bool averages) {
   std::vector<NamedTensor> list;
+  const bool coded = isCoded(s.program().optimizer);
   for (const Parameter &q : s.executor->stageInfo().parameters) {
     if (!q.trainable || !s.executor->reads(q))
       continue;
     for (auto [kind, offset] :
-         {std::pair{weight, q.weightOffset()}, std::pair{moment1, q.moment1Offset},
-          std::pair{moment2, q.moment2Offset}})
+         {std::pair{weight, q.weightOffset()}, std::pair{moment1, coded ? -1 : q.moment1Offset},
+          std::pair{moment2, coded ? -1 : q.moment2Offset},
+          std::pair{averaged, averages ? q.averageOffset : -1}})
       if (offset >= 0)
         list.push_back(namedTensor(s, q, kind, s.executor->at(offset)));
   }
+  if (!hasShares(s))
+    for (const OptimizerState &state : s.executor->optimizerStates())
+      if (s.executor->reads(*state.parameter))
+        addCodes(s, state, list);
   return list;
 }
 
-/// Its own share of the moments, which no other replica holds.
-std::vector<NamedTensor> shareTensors(const Session &s) {
+/// Its own share of the moments and averages, which no other replica holds.
+std::vector<NamedTensor> shareTensors(const Session &s, bool averages) {
   std::vector<NamedTensor> list;
   if (hasShares(s))
-    for (const OptimizerState &state : s.executor->optimizerStates())
+    for (const OptimizerState &state : s.executor->optimizerStates()) {
       for (auto [kind, data] :
-           {std::pair{moment1, state.moment1}, std::pair{moment2, state.moment2}})
-        list.push_back(stateTensor(s, state, kind, data));
+           {std::pair{moment1, state.moment1}, std::pair{moment2, state.moment2},
+            std::pair{averaged, averages ? state.average : nullptr}})
+        if (data)
+          list.push_back(stateTensor(s, state, kind, data));
+      addCodes(s, state, list);
+    }
   return list;
 }
 
@@ -196,6 +262,25 @@ bool RunCheckpoints::continuesFolder() const {
   return from == here || from.parent_path() == here;
 }
 
+Status RunCheckpoints::writeConfig() const {
+  if (!s.leads() || !areKept() || s.options.config.empty())
+    return Status::ok();
+  const std::string mark = "# Written by omnibal-run as it began; the next run that goes on here "
+                           "writes its own.\n";
+  const std::string path = s.options.checkpoint + "/omnibal.toml";
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    OMNIBAL_ASSIGN_OR_RETURN(const std::string present, readWholeFile(path));
+    if (!present.starts_with(mark)) {
+      std::cerr << "omnibal-run: notice: " << path
+                << " was not written by a run, so it stays as it is, and this run's options are "
+                   "not written beside its checkpoints\n";
+      return Status::ok();
+    }
+  }
+  return writeFileAtomically(path, mark + s.options.config);
+}
+
 /// The leader finds the checkpoint and tells what it says. Those ranks read it that tell the others
 /// what they hold too, each from the shards that have it, and verify these while they read. A
 /// damaged one is passed over.
@@ -234,6 +319,8 @@ Result<RunCheckpoints::Start> RunCheckpoints::resume() {
     OMNIBAL_RETURN_IF_ERROR(s.executor->shareParameters(true));
     OMNIBAL_RETURN_IF_ERROR(s.executor->refreshCopies());
     OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return readShare(opened, path); }));
+    if (!readsAverages)
+      OMNIBAL_RETURN_IF_ERROR(s.executor->beginAverages());
     if (s.leads())
       std::cerr << "omnibal-run: continuing after step " << start.step << " from " << path << "\n";
     return start;
@@ -277,8 +364,15 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
                    ", this run has only " + std::to_string(steps) + " (--steps)");
   s.executor->setAdamStep(then.value("updates", start.step));
   start.kept = then.value(keptKey, json::object());
+  readsAverages = s.program().averages && then.contains(averageKey);
   if (!s.leads())
     return Status::ok();
+  if (s.program().averages && !readsAverages)
+    std::cerr << "omnibal-run: notice: the checkpoint has no moving averages, which begin with its "
+                 "weights\n";
+  if (!s.program().averages && then.contains(averageKey))
+    std::cerr << "omnibal-run: notice: the checkpoint has moving averages, which end here, as the "
+                 "program keeps none (omnibal-compile --ema)\n";
   if (found.data)
     std::cerr << "omnibal-run: notice: the groups of samples are other ones than the "
                  "checkpoint's; they are read from their beginning\n";
@@ -289,7 +383,7 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
 
 Status RunCheckpoints::readState(std::optional<Checkpoint> &opened, const std::string &path,
                                  Status &damage) {
-  const std::vector<NamedTensor> wanted = readTensors(s);
+  const std::vector<NamedTensor> wanted = readTensors(s, readsAverages);
   if (wanted.empty() || !s.executor->readsWeights())
     return Status::ok();
   Status status;
@@ -308,7 +402,7 @@ Status RunCheckpoints::readState(std::optional<Checkpoint> &opened, const std::s
 
 /// The first of the holders has verified the checksums.
 Status RunCheckpoints::readShare(std::optional<Checkpoint> &opened, const std::string &path) {
-  const std::vector<NamedTensor> wanted = shareTensors(s);
+  const std::vector<NamedTensor> wanted = shareTensors(s, readsAverages);
   if (wanted.empty())
     return Status::ok();
   if (!opened) {

@@ -38,6 +38,9 @@ public:
   };
   /// Reads what the run goes on from, if anything.
   Result<Start> resume();
+  /// The leader puts the run's options beside its checkpoints, unless a file of somebody else's has
+  /// that name.
+  Status writeConfig() const;
 
   bool areKept() const { return !s.options.checkpoint.empty(); }
   /// Whether the leader finds that it is time for one.
@@ -73,6 +76,7 @@ private:
   Session &s;
   const DataSource &data;
   int64_t steps;
+  bool readsAverages = false;        ///< the checkpoint has moving averages that go on
   nlohmann::json described;          ///< for manifests
   CheckpointFolder folder;           ///< the leader's
   std::vector<std::string> replaced; ///< checkpoints of an earlier run that this one replaces

@@ -1,5 +1,6 @@
 #include "runtime/training/RunIdentity.h"
 #include "runtime/comm/Gather.h"
+#include "runtime/program/Names.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/TensorFingerprint.h"
 #include "runtime/training/GroupsOfRun.h"
@@ -21,6 +22,21 @@ Result<json> gatherFrozen(const Session &s) {
   for (const std::string &text : texts)
     all.update(json::parse(text));
   return all;
+}
+
+constexpr const char *quantizedKey = "quantized", *nothingQuantized = "none";
+
+/// "42 weights in int8".
+std::string describeQuantized(const Program &program) {
+  std::map<Quantization, int64_t> weights;
+  for (const Stage *stage : program.firstParts())
+    for (const Parameter &q : stage->parameters)
+      if (q.counted && q.quantization != Quantization::None)
+        ++weights[q.quantization];
+  std::string text;
+  for (auto [kind, count] : weights)
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " weights in " + nameOf(kind);
+  return text.empty() ? nothingQuantized : text;
 }
 
 std::string listed(const std::set<std::string> &names) {
@@ -92,12 +108,15 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
               {"schedule_lr", nameOf(o.rate.schedule)},
               {"warmup_steps", o.rate.warmupSteps},
               {"min_lr_ratio", o.rate.leastRatio},
-              {"betas", {o.adamW.beta1, o.adamW.beta2}},
-              {"eps", o.adamW.epsilon},
               {"weight_decay", o.weightDecay},
               {"clip", o.clip},
               {normalizerKey, normalizerNames.at(o.lossNormalizer)},
               {"samples", checksumText((*data.steps)->fingerprint())}};
+  OMNIBAL_ASSIGN_OR_RETURN(const UpdateOptions update,
+                           updateOptions(o.update, s.program().optimizer));
+  describeUpdate(update, run);
+  if (s.program().averages)
+    run[averageKey] = o.averageDecay();
   describeSchedule(o.rate, run);
   describeGroups(o.groups, run);
   if (o.accumulate > 1)
@@ -112,6 +131,8 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
     run[adaptersKey] = adaptersToJson(adapters);
     run["lora_scale"] = adapters.scale(); // as a setting, which may be changed
   }
+  if (std::string quantized = describeQuantized(s.program()); quantized != nothingQuantized)
+    run[quantizedKey] = quantized;
   run["program"] = checksumText(s.loaded.identity);
   json &trained = run["trained"] = json::object();
   for (const Parameter *q : trainedParameters(s.program()))
@@ -133,7 +154,13 @@ RunDifferences compareRuns(const json &before, const json &after) {
       now.emplace(key, usual);
       written.emplace(key, usual);
     }
-  for (const std::string &key : groupKeys())
+  if (now.contains(quantizedKey) || written.contains(quantizedKey)) {
+    now.emplace(quantizedKey, nothingQuantized);
+    written.emplace(quantizedKey, nothingQuantized);
+  }
+  std::vector<std::string> optional = groupKeys();
+  optional.push_back(averageKey);
+  for (const std::string &key : optional)
     if (now.contains(key) || written.contains(key)) {
       now.emplace(key, json());
       written.emplace(key, json());
@@ -181,7 +208,14 @@ Status checkSameModel(const Checkpoint &checkpoint, const Program &program, cons
   if (!reshaped.empty())
     return invalid(checkpoint.path() + ": the program has other shapes for " + listed(reshaped) +
                    "; the checkpoint belongs to another model");
-  const json frozen = checkpoint.state().settings.value("frozen", json::object());
+  const json &settings = checkpoint.state().settings;
+  const std::string before = settings.value(optimizerKey, nameOf(OptimizerKind::AdamW));
+  if (before != nameOf(program.optimizer))
+    return invalid(checkpoint.path() + ": its moments are those of " + before +
+                   ", and the program's optimizer is " + nameOf(program.optimizer) +
+                   "; compile the program with --optimizer " + before +
+                   ", or train on from the weights (--export-checkpoint)");
+  const json frozen = settings.value("frozen", json::object());
   std::set<std::string> others;
   for (const auto &[name, fingerprint] : now["frozen"].items())
     if (frozen.contains(name) && frozen[name] != fingerprint)

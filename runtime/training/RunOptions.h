@@ -6,6 +6,7 @@
 #include "runtime/support/Safetensors.h"
 #include "runtime/training/rates/LearningRate.h"
 #include "runtime/training/rates/ParameterGroups.h"
+#include "runtime/training/rates/UpdateSettings.h"
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -28,12 +29,13 @@ struct RunOptions {
   int64_t steps = 0; ///< 0: every step of the file once
   LearningRateOptions rate;
   double weightDecay = 0.05;
-  GroupOptions groups; ///< where rate and weight decay are others
-  AdamWOptions adamW;  ///< but for its rates
+  GroupOptions groups;   ///< where rate and weight decay are others
+  UpdateSettings update; ///< of the program's optimizer
   double clip = 1.0;
   int64_t accumulate = 1; ///< steps of the list that an update takes
   LossNormalizer lossNormalizer = LossNormalizer::Step;
   std::string log, tensorboard, trace, save, saveGradients;
+  std::string saveAverages;           ///< folder for the moving averages of what `save` has
   std::optional<StoredType> saveType; ///< none: the source's
   int64_t shardBytes = 5'000'000'000;
   bool mergeAdapters = false; ///< `save` is the model with them, not a folder of adapters
@@ -41,6 +43,10 @@ struct RunOptions {
   uint64_t seed = 0;          ///< of fresh adapters
   bool overwrite = false;
   int64_t traceSteps = 1;
+  std::string profile;            ///< folder of traces of single steps
+  std::vector<int64_t> profileAt; ///< steps to put there, from 1
+  std::string heartbeat, prometheus;
+  bool partNorms = false;         ///< of gradients, of the model's parts
   double peakTflops = 0;          ///< of a device; 0: by its name
   int threads = 0;                ///< 0: cores / ranks on this machine
   int loaderThreads = 0;          ///< of a rank; 0: by what it reads
@@ -57,17 +63,22 @@ struct RunOptions {
   bool evaluate = false, print = false;
   int64_t evaluateEvery = 0; ///< steps of training between evaluations of `evaluateData`; 0: none
   std::vector<std::string> evaluateData;
-  bool keepBest = false;  ///< the checkpoint of the lowest loss of an evaluation
+  bool evaluateAverages = false; ///< `evaluateEvery` is about the moving averages
+  bool keepBest = false;         ///< the checkpoint of the lowest loss of an evaluation
   int64_t earlyStop = 0;  ///< evaluations in a row without a lower loss that end the run; 0: none
   std::string showSample; ///< key of what is printed in place of a run
   std::string loads;      ///< of steps whose plans are printed in place of the program
   std::string forward, output;
   std::string calibrate;        ///< table to write; nothing is trained
   std::string exportCheckpoint; ///< to write as a model's folder; nothing is trained
+  std::string config; ///< all of these, as a file for --config, which stands beside checkpoints
 
   bool trains() const {
     return !evaluate && forward.empty() && calibrate.empty() && exportCheckpoint.empty();
   }
+  /// Whether some trained model is written as a folder.
+  bool savesModel() const { return !save.empty() || !saveAverages.empty(); }
+  double averageDecay() const { return update.averageDecay.value_or(usualAverageDecay); }
   /// Whether a checkpoint is due so long after the last one; never where --checkpoint-every counts
   /// steps.
   bool isCheckpointTime(std::chrono::duration<double> sinceLast) const;

@@ -4,10 +4,10 @@
 
 namespace omnibal::rt {
 
-Status saveTrained(const RunOptions &options, const TrainedModel &trained,
-                   const TensorFiles &source, bool leads, const Agreement &agree,
-                   std::vector<std::string> &notices) {
-  const ModelFolderOptions saving{options.save, options.saveType, options.shardBytes};
+Status saveTrained(const RunOptions &options, const std::string &folder,
+                   const TrainedModel &trained, const TensorFiles &source, bool leads,
+                   const Agreement &agree, std::vector<std::string> &notices) {
+  const ModelFolderOptions saving{folder, options.saveType, options.shardBytes};
   if (trained.adapters.empty()) {
     std::vector<std::string> names;
     for (const auto &[name, shape] : trained.shapes)
@@ -15,8 +15,8 @@ Status saveTrained(const RunOptions &options, const TrainedModel &trained,
     return saveModelFolder(saving, source, names, trained.mine, leads, agree, &notices);
   }
   if (!options.mergeAdapters)
-    return saveAdapterFolder({options.save, options.saveType}, trained.adapters, trained.shapes,
-                             source, trained.mine, leads, agree, notices);
+    return saveAdapterFolder({folder, options.saveType}, trained.adapters, trained.shapes, source,
+                             trained.mine, leads, agree, notices);
   Result<MergedWeights> merged = MergedWeights();
   OMNIBAL_RETURN_IF_ERROR(agree.after([&] {
     if (!trained.mine.empty()) // others need not have the source
@@ -25,6 +25,18 @@ Status saveTrained(const RunOptions &options, const TrainedModel &trained,
   }));
   return saveModelFolder(saving, source, mergedNames(trained.adapters), merged->tensors(), leads,
                          agree, &notices);
+}
+
+Status checkAverageFlags(const RunOptions &options, const Program &program) {
+  if (program.averages)
+    return Status::ok();
+  for (auto [given, flag] : {std::pair{options.update.averageDecay.has_value(), "--ema-decay"},
+                             std::pair{!options.saveAverages.empty(), "--save-ema"},
+                             std::pair{options.evaluateAverages, "--evaluate-ema"}})
+    if (given)
+      return invalid(std::string(flag) + ": " + options.program +
+                     " keeps no moving averages; omnibal-compile --ema makes a program that does");
+  return Status::ok();
 }
 
 Status checkAdapterFlags(const RunOptions &options, const Adapters &adapters,

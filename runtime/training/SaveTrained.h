@@ -3,6 +3,7 @@
 #define RUNTIME_TRAINING_SAVETRAINED_H
 
 #include "runtime/checkpoint/AdapterFolder.h"
+#include "runtime/program/Program.h"
 #include "runtime/training/RunOptions.h"
 
 namespace omnibal::rt {
@@ -14,12 +15,15 @@ struct TrainedModel {
   std::vector<NamedTensor> mine; ///< what this rank holds and writes
 };
 
-/// Writes --save: the model's folder, or a folder of its adapters, unless they are to be merged.
-/// Every rank calls this. `source` has the weights that the run began with, and is open on the rank
-/// with `leads` and where something is `mine`.
-Status saveTrained(const RunOptions &options, const TrainedModel &trained,
-                   const TensorFiles &source, bool leads, const Agreement &agree,
-                   std::vector<std::string> &notices);
+/// Writes --save or --save-ema: the model's folder, or a folder of its adapters, unless they are to
+/// be merged. Every rank calls this. `source` has the weights that the run began with, and is open
+/// on the rank with `leads` and where something is `mine`.
+Status saveTrained(const RunOptions &options, const std::string &folder,
+                   const TrainedModel &trained, const TensorFiles &source, bool leads,
+                   const Agreement &agree, std::vector<std::string> &notices);
+
+/// Checks the flags about moving averages against what the program keeps.
+Status checkAverageFlags(const RunOptions &options, const Program &program);
 
 /// Checks the flags about adapters against those that there are; `what` has them: a program, or a
 /// checkpoint.

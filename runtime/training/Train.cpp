@@ -7,6 +7,8 @@
 #include "runtime/training/Evaluations.h"
 #include "runtime/training/GroupsOfRun.h"
 #include "runtime/training/LabelCounts.h"
+#include "runtime/training/PartNorms.h"
+#include "runtime/training/Recordings.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/RunIdentity.h"
@@ -34,6 +36,14 @@ public:
               session.program().modelParallel > 1 ? session.executor->part() : -1) {}
 
   Status run(bool &stopped) {
+    Status ended = runAll(stopped);
+    if (reporter)
+      reporter->enter(!ended ? RunPhase::Failed : stopped ? RunPhase::Stopped : RunPhase::Finished);
+    return ended;
+  }
+
+private:
+  Status runAll(bool &stopped) {
     int64_t listed = (*data.steps)->steps();
     const int64_t each = s.options.accumulate;
     total = s.options.steps > 0 ? s.options.steps : (listed + each - 1) / each;
@@ -42,6 +52,7 @@ public:
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
     if (std::string problem = problemOf(s.options.rate, total); !problem.empty())
       return invalid(problem);
+    OMNIBAL_ASSIGN_OR_RETURN(update, updateOptions(s.options.update, s.program().optimizer));
     OMNIBAL_ASSIGN_OR_RETURN(groups, groupsOfRun(s));
     auto kept = std::make_shared<RunCheckpoints>(s, data, total);
     checkpoints = kept.get();
@@ -54,11 +65,20 @@ public:
     firstEntry = start.entry;
     position = start.position;
     const bool sameEvaluations = evaluations.take(start.kept.value(evaluationKey, json::object()));
-    // The third step is past all first-use costs.
-    firstTraced = std::min(first + 2, std::max(first, total - s.options.traceSteps));
-    endTraced = std::min(firstTraced + s.options.traceSteps, total);
+    for (int64_t step : s.options.profileAt)
+      if (step > total)
+        return invalid("--profile-at " + std::to_string(step) + ": the run has only " +
+                       std::to_string(total) + " steps");
+    recordings.emplace(s.options, first, total);
+    seen = SamplesSeen::of(start.kept);
     reporter = std::make_unique<Reporter>(s, first, total);
-    OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] { return reporter->open(); }));
+    OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] {
+      OMNIBAL_RETURN_IF_ERROR(checkpoints->writeConfig());
+      return reporter->open();
+    }));
+    if (first > 0 && !start.kept.contains(SamplesSeen::key))
+      reporter->note("notice: the checkpoint does not say how much the run has seen; "
+                     "`samples_seen` and `tokens_seen` count from here");
     if (!sameEvaluations)
       reporter->note("notice: --evaluate-data has other samples than when the checkpoint was "
                      "written; the best one is looked for anew");
@@ -80,11 +100,14 @@ public:
       return Status::ok();
     reporter->summarize();
     if (!s.options.save.empty())
-      OMNIBAL_RETURN_IF_ERROR(saveWeights());
+      OMNIBAL_RETURN_IF_ERROR(saveWeights(s.options.save, "weights"));
+    if (!s.options.saveAverages.empty()) {
+      OMNIBAL_RETURN_IF_ERROR(s.executor->exchangeAverages());
+      OMNIBAL_RETURN_IF_ERROR(saveWeights(s.options.saveAverages, "moving averages"));
+    }
     return s.agree(reporter->health());
   }
 
-private:
   /// The first step of the list that belongs to a step.
   int64_t entryOf(int64_t step) const { return firstEntry + (step - first) * s.options.accumulate; }
 
@@ -151,6 +174,7 @@ private:
 
   Status saveCheckpoint(int64_t completed) {
     OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    reporter->enter(RunPhase::Saving);
     const Clock::time_point begin = Clock::now();
     OMNIBAL_RETURN_IF_ERROR(saveNow(completed, feeder->position()));
     reporter->waited(secondsBetween(begin, Clock::now()));
@@ -162,6 +186,7 @@ private:
     json kept = json::object();
     if (json found = evaluations.state(); !found.empty())
       kept[evaluationKey] = std::move(found);
+    kept[SamplesSeen::key] = seen.toJson();
     return checkpoints->save(completed, entryOf(completed), here, kept,
                              s.options.keepBest ? evaluations.bestStep() : -1);
   }
@@ -174,31 +199,33 @@ private:
     if (stop)
       return Status::ok();
     s.executor->setTrace(nullptr);
+    reporter->enter(RunPhase::Evaluating);
     OMNIBAL_ASSIGN_OR_RETURN(Evaluation found, evaluations.run(completed));
     if (!found.unread)
       return endWith(
           std::move(found.unread).context("evaluating after step " + std::to_string(completed)),
           completed, feeder->position());
-    if (completed > firstTraced && completed < endTraced && !s.options.trace.empty())
+    if (const Recording *recording = recordings->of(completed);
+        recording && completed > recording->first)
       s.executor->setTrace(&trace);
     newBest = found.isBest && s.options.keepBest;
     reporter->evaluation(completed, found);
     return Status::ok();
   }
 
-  Status saveWeights() {
+  Status saveWeights(const std::string &folder, const std::string &what) {
     ParameterShapes shapes;
     for (const Parameter *q : trainedParameters(s.program()))
       shapes[q->name] = q->shape;
     std::vector<std::string> notices;
     OMNIBAL_RETURN_IF_ERROR(s.executor->bringWeights());
     OMNIBAL_RETURN_IF_ERROR(
-        saveTrained(s.options, {s.program().adapters, std::move(shapes), trainedTensors(s)},
+        saveTrained(s.options, folder, {s.program().adapters, std::move(shapes), trainedTensors(s)},
                     s.weights, s.leads(), s.agree, notices));
     OMNIBAL_RETURN_IF_ERROR(s.executor->forgetWeights());
     for (const std::string &notice : notices)
       reporter->note("warning: " + notice);
-    reporter->note("weights saved in " + s.options.save);
+    reporter->note(what + " saved in " + folder);
     return Status::ok();
   }
 
@@ -236,6 +263,7 @@ private:
     int64_t step;
     size_t mode;
     int64_t updates;   ///< before it
+    StepPlace place;   ///< without what it saw itself
     DataPosition here; ///< of its samples
     int64_t savePhase; ///< that its votes are of
   };
@@ -309,33 +337,44 @@ private:
 
   Result<Outcome> tryStep(int64_t step) {
     StepOptions options;
-    options.adamW = s.options.adamW;
-    options.adamW.rates = groups.ratesAt(step, total);
+    options.update = update;
+    options.update.rates = groups.ratesAt(step, total);
     options.clip = s.options.clip;
+    options.averageDecay = s.options.averageDecay();
     options.step = step;
     const DataPosition here = feeder->position();
     options.stop = wantsStop(step);
     options.save = checkpoints->isDue();
+    options.record = recordings->takeRequest(step, s.leads());
     const int64_t phase = checkpoints->tell(options);
-    if (step == 0 && !s.options.saveGradients.empty())
-      options.beforeUpdate = [&](double count) { return saveGradients(count); };
-    const bool traced = !s.options.trace.empty() && step >= firstTraced && step < endTraced;
-    if (traced && step == firstTraced) {
+    StepPlace place;
+    const bool saves = step == 0 && !s.options.saveGradients.empty();
+    if (saves || s.options.partNorms)
+      options.beforeUpdate = [&, saves](double count) {
+        if (s.options.partNorms) {
+          OMNIBAL_ASSIGN_OR_RETURN(place.normOfPart, normsOfParts(s, groups, count));
+        }
+        return saves ? saveGradients(count) : Status::ok();
+      };
+    const Recording *recording = recordings->of(step);
+    if (recording && step == recording->first) {
       OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
       OMNIBAL_RETURN_IF_ERROR(s.communicator.barrier(s.communicator.everyone()));
       trace.start();
       s.executor->setTrace(&trace);
     }
     const int64_t updates = s.executor->adamStep();
-    OMNIBAL_RETURN_IF_ERROR(startRuns(step, options, traced));
+    OMNIBAL_RETURN_IF_ERROR(startRuns(step, options, recording, place));
     const bool dropped = s.executor->wasDropped();
-    started.push_back({step, options.mode, updates, here, phase});
+    started.push_back({step, options.mode, updates, place, here, phase});
+    upcoming = step + 1;
     // Where work is only enqueued, the next step comes before this one's numbers.
     OMNIBAL_RETURN_IF_ERROR(
-        finishSteps(traced || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
-    if (traced && step + 1 == endTraced && !dropped) {
+        finishSteps(recording || s.executor->backend().isSynchronous() ? 0 : stepsAhead));
+    if (recording && step + 1 == recording->end && !dropped) {
       s.executor->setTrace(nullptr);
-      OMNIBAL_RETURN_IF_ERROR(writeTrace(s, trace));
+      OMNIBAL_RETURN_IF_ERROR(
+          writeTrace(s, trace, recording->file, recording->file == s.options.trace));
     }
     return dropped                                 ? Outcome::BadSamples
            : std::exchange(behindUndefined, false) ? Outcome::BehindUndefined
@@ -343,7 +382,7 @@ private:
   }
 
   /// Runs the micro-batches of the steps of the list that the step takes.
-  Status startRuns(int64_t step, StepOptions &options, bool traced) {
+  Status startRuns(int64_t step, StepOptions &options, bool traced, StepPlace &place) {
     badSamples.clear();
     for (int64_t run = 0; run < s.options.accumulate; ++run) {
       if (run > 0) {
@@ -356,6 +395,8 @@ private:
       options.mode = *mode;
       options.run = entryOf(step) + run;
       options.goesOn = run + 1 < s.options.accumulate;
+      place.epoch = feeder->position().epoch;
+      place.addRoom(s.program(), options.mode);
       OMNIBAL_RETURN_IF_ERROR(normalize(step, options));
       if (traced && s.program().trainModes.size() > 1)
         trace.enterMode(s.program().trainModes[options.mode].name);
@@ -402,6 +443,9 @@ private:
       started.pop_front();
       auto result = s.executor->finishStep();
       OMNIBAL_RETURN_IF_ERROR(explained(result.status()));
+      if (result->record && recordings->hear(upcoming))
+        reporter->note(stepForPeople(upcoming) + " is recorded in " +
+                       recordings->of(upcoming)->file);
       if (!result->undefined.empty()) {
         OMNIBAL_RETURN_IF_ERROR(skipUndefined(ended, result->undefined));
         continue;
@@ -413,9 +457,13 @@ private:
       stop |= result->stop;
       save |= result->save;
       longestStep = std::max(longestStep, result->stepSeconds);
+      seen.add(*result);
+      StepPlace place = ended.place;
+      place.seen = seen;
       reporter->step(ended.step, ended.mode, *result,
                      {learningRateAt(s.options.rate, ended.step, total),
-                      groups.learningRatesAt(ended.step, total)});
+                      groups.learningRatesAt(ended.step, total)},
+                     place);
     }
     return Status::ok();
   }
@@ -492,6 +540,7 @@ private:
   const DataSource &data;
   int64_t first = 0, total = 0;
   ParameterGroups groups;
+  UpdateOptions update;    ///< but for its rates
   int64_t firstEntry = 0;  ///< of the list, for the step `first`
   DataPosition position;   ///< the epoch that holds it
   int64_t agreedEpoch = 0; ///< all ranks have the same groups for it
@@ -512,7 +561,9 @@ private:
   bool outOfTime = false;
   double longestStep = 0; ///< seconds
   Trace trace;
-  int64_t firstTraced = 0, endTraced = 0;
+  std::optional<Recordings> recordings;
+  int64_t upcoming = 0; ///< the step that begins next
+  SamplesSeen seen;     ///< by the steps that have ended
   std::unique_ptr<Reporter> reporter;
 };
 

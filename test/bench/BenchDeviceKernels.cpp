@@ -144,17 +144,17 @@ Result<std::vector<double>> timeKernel(Backend &backend, const json &call, Threa
   return time(backend, [&] { return kernel->run(views, 0, 0, pool); });
 }
 
-Result<std::vector<double>> timeAdamW(Backend &backend, int64_t elements) {
+Result<std::vector<double>> timeUpdate(Backend &backend, int64_t elements) {
   OMNIBAL_ASSIGN_OR_RETURN(auto arena, backend.allocateArena(16 * elements, false));
   OMNIBAL_RETURN_IF_ERROR(backend.zero(arena->data(), 16 * elements));
   auto *data = reinterpret_cast<float *>(arena->data());
-  AdamWTensor tensor;
+  UpdatedTensor tensor;
   tensor.param = data;
   tensor.grad = data + elements;
   tensor.moment1 = data + 2 * elements;
   tensor.moment2 = data + 3 * elements;
   tensor.elements = elements;
-  return time(backend, [&] { return backend.adamW({&tensor, 1}, AdamWOptions()); });
+  return time(backend, [&] { return backend.update({&tensor, 1}, UpdateOptions()); });
 }
 
 Status run(const std::string &cases, const std::string &output, const std::string &target) {
@@ -169,7 +169,7 @@ Status run(const std::string &cases, const std::string &output, const std::strin
   OMNIBAL_ASSIGN_OR_RETURN(auto backend, kind->open(options));
   std::ofstream lines(output);
   for (const json &call : calls) {
-    auto times = call.at("kernel") == "adamw" ? timeAdamW(*backend, call.at("elements"))
+    auto times = call.at("kernel") == "adamw" ? timeUpdate(*backend, call.at("elements"))
                                               : timeKernel(*backend, call, pool);
     json line = {{"name", call.at("name")}};
     if (times)

@@ -129,6 +129,16 @@ class Zero(Bench):
         self.assertRegex(text, r"\nratio of the minima [\d.]+, of the medians [\d.]+\n$")
 
 
+class Parts(Bench):
+    def test_parts_and_threads(self):
+        text = self.script(os.path.join(HERE, "sharding", "parts.py"), "--bin", BIN, "--work", self.path("parts"), "--model", "5m", "--rounds", 1,
+                           "--steps", 2, "--price", 1, "--goal", 0)
+        share = re.search(r"^persistent bytes ([\d.]+)$", text, re.MULTILINE)
+        self.assertGreaterEqual(float(share.group(1)), 0.5)
+        self.assertLess(float(share.group(1)), 0.75)
+        self.assertRegex(text, r"\nratio of the minima [\d.]+, of the medians [\d.]+\n$")
+
+
 class Device(Bench):
     """test/gpu on a machine without a GPU: programs for the host in float32."""
 

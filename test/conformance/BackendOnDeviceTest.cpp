@@ -112,8 +112,8 @@ struct Parameters {
     for (int64_t n : sizes)
       copies.emplace_back(n);
   }
-  std::vector<AdamWTensor> tensors() {
-    std::vector<AdamWTensor> list;
+  std::vector<UpdatedTensor> tensors() {
+    std::vector<UpdatedTensor> list;
     for (size_t i = 0; i < sizes.size(); ++i)
       list.push_back({values[0][i].data(), values[1][i].data(), values[2][i].data(),
                       values[3][i].data(), sizes[i], i % 2 == 0,
@@ -125,7 +125,7 @@ struct Parameters {
 TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
   Parameters host(1);
   Rank rank;
-  std::vector<AdamWTensor> there;
+  std::vector<UpdatedTensor> there;
   std::vector<FloatRun> runs, hostRuns;
   int64_t offset = 0;
   auto place = [&](const std::vector<float> &values) {
@@ -134,9 +134,9 @@ TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
     offset += (static_cast<int64_t>(values.size()) * 4 + 255) / 256 * 256;
     return at;
   };
-  const std::vector<AdamWTensor> here = host.tensors();
+  const std::vector<UpdatedTensor> here = host.tensors();
   for (size_t i = 0; i < here.size(); ++i) {
-    AdamWTensor t = here[i];
+    UpdatedTensor t = here[i];
     t.param = place(host.values[0][i]);
     t.grad = place(host.values[1][i]);
     t.moment1 = place(host.values[2][i]);
@@ -156,12 +156,12 @@ TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
   }
   scale(hostRuns, 0.5, pool);
   EXPECT_OK(rank.backend->scale(runs, 0.5));
-  AdamWOptions options;
+  UpdateOptions options;
   options.rates = decayAndNone(1e-2, 0.1), options.gradientScale = 0.25;
   options.zeroGradients = false;
   for (options.step = 1; options.step <= 3; ++options.step) {
-    adamW(here, options, pool);
-    EXPECT_OK(rank.backend->adamW(there, options));
+    update(here, options, pool);
+    EXPECT_OK(rank.backend->update(there, options));
   }
   for (size_t i = 0; i < here.size(); ++i)
     for (auto [device, values] : {std::pair{there[i].param, &host.values[0][i]},
@@ -184,6 +184,23 @@ TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
       return Status::ok();
     }));
   }
+  // The first moments serve as averages.
+  std::vector<AveragedTensor> averages, averagesThere;
+  for (size_t i = 0; i < here.size(); ++i) {
+    averages.push_back({here[i].param, here[i].moment1, here[i].elements});
+    averagesThere.push_back({there[i].param, there[i].moment1, there[i].elements});
+  }
+  average(averages, 0.75, pool);
+  omnibal::rt::exchange(averages, pool); // std has one, too
+  EXPECT_OK(rank.backend->average(averagesThere, 0.75));
+  EXPECT_OK(rank.backend->exchange(averagesThere));
+  for (size_t i = 0; i < here.size(); ++i)
+    for (auto [device, values] :
+         {std::pair{there[i].param, &host.values[0][i]}, {there[i].moment1, &host.values[2][i]}}) {
+      const std::vector<float> got = rank.get(device, here[i].elements);
+      for (size_t j = 0; j < got.size(); ++j)
+        ASSERT_NEAR(got[j], (*values)[j], 3e-6 * (1 + std::abs((*values)[j]))) << i;
+    }
   EXPECT_OK(rank.backend->fillZero(runs));
   auto nothing = rank.backend->squaredNorm(runs);
   ASSERT_TRUE(nothing);
@@ -255,7 +272,7 @@ TEST(BackendOnDevice, TrainsLikeTheHost) {
   const omnibal::test::TemporaryFolder folder;
   const std::string weights = writeTinyWeights(folder.path);
   StepOptions step;
-  step.adamW.rates = decayAndNone(0.05, 0.1);
+  step.update.rates = decayAndNone(0.05, 0.1);
   for (TinyOptions options :
        {TinyOptions{1, 3, 1, false}, TinyOptions{1, 2, 2, true}, TinyOptions{2, 4, 1, false},
         TinyOptions{2, 3, 2, true}, TinyOptions{2, 4, 1, false, true}}) {

@@ -54,9 +54,9 @@ def scale_of(folder):
     return config["lora_alpha"] / (config["r"] ** 0.5 if config["use_rslora"] else config["r"])
 
 
-def judge(test, variant, log_file, saved, name):
-    """Ten steps and what they leave, against PEFT's."""
-    expected, start = REFERENCE["variants"][variant], f"{ADAPTERS}/{variant}"
+def judge(test, variant, log_file, saved, name, expected=None):
+    """Ten steps from the adapters `variant` and what they leave, against PEFT's."""
+    expected, start = expected or REFERENCE["variants"][variant], f"{ADAPTERS}/{variant}"
     with open(log_file) as file:
         log = [json.loads(line) for line in file]
     used = {"loss": 0.0, "grad_norm": 0.0, "moved": 0.0}

@@ -161,7 +161,13 @@ class Calibration(unittest.TestCase):
         result = call("mpirun", "--oversubscribe", "-n", 2, os.path.join(BIN, "omnibal-run"), self.path("full"), "--calibrate",
                       self.path("full.json"), "--threads", 1)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(read(self.path("full.json"))["labels_per_token"], 1)
+        full = read(self.path("full.json"))
+        self.assertEqual(full["labels_per_token"], 1)
+        # What is recomputed is the difference of two measurements, and the machine may have been slower during the first.
+        for entry in full["functions"]:
+            entry.update({term: 10 * entry[term] for term in TERMS})
+        with open(self.path("full.json"), "w") as file:
+            json.dump(full, file)
         tables = ["--calibration", self.path("keep.json"), "--calibration", self.path("full.json")]
         problem, result = self.problem(*tables, "--remat", "full")
         self.assertNotIn("notice", result.stderr)

@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from reference_losses import sample_sizes
+from reference_losses import read_safetensors, sample_sizes
 
 BIN, DATA = (os.path.abspath(path) for path in sys.argv[1:3])
 BUILD = os.path.dirname(BIN)
@@ -34,6 +34,8 @@ class Layout:
     """Of the program that a class of tests runs. `cuts`: layers where chunks begin and end."""
     cuts = None
     schedule = "1f1b"
+    numbers = "float32"
+    more = ()
 
     @classmethod
     def setUpClass(cls):
@@ -52,7 +54,7 @@ class Layout:
                 file.write(json.dumps({"groups": [[key] for key in keys[step * groups:(step + 1) * groups]]}) + "\n")
         command = [os.path.join(BIN, "omnibal-compile"), os.path.join(cls.folder, cls.graph), "--tiles", str(caps[0]), "--tokens",
                    str(caps[1]), "--microbatches", "2", "--stages", str(cls.stages), "--data-parallel", str(cls.replicas),
-                   "--target", "cuda", "--dtype", "float32", "--gpu-code", "emulated", "-o",
+                   "--target", "cuda", "--dtype", cls.numbers, "--gpu-code", "emulated", *cls.more, "-o",
                    cls.path("program")]
         if cls.cuts:
             with open(cls.path("plan.json"), "w") as file:
@@ -162,6 +164,38 @@ class Replicas(Layout, unittest.TestCase):
 
     def test_processes_have_the_bits_of_threads(self):
         self.check_bits("mpirun")
+
+
+class Averages(Layout, unittest.TestCase):
+    """Moving averages, of which each replica has a share."""
+    model, graph, stages, replicas, more = "llava-tied", "model-opset20.onnx", 1, 2, ("--ema", "--zero", "1")
+
+    def averaged(self, name, launcher, *flags):
+        outcome = self.train(name, launcher, "--save-ema", self.path(f"{name}-averages"), "--save-dtype", "float32", "--ema-decay", 0.75, *flags)
+        with open(self.path(f"{name}-averages", "model.safetensors"), "rb") as file:
+            return *outcome, file.read()
+
+    def test_they_follow_their_definition(self):
+        self.averaged("one", "threads", "--steps", 1)
+        start, value, average = (read_safetensors(path) for path in (
+            os.path.join(self.folder, "model.safetensors"), self.path("one-saved/model.safetensors"), self.path("one-averages/model.safetensors")))
+        self.assertEqual(value.keys(), average.keys())
+        self.assertNotEqual(value, average)
+        for name, found in average.items():
+            for mean, before, after in zip(found, start[name], value[name], strict=True):
+                self.assertAlmostEqual(mean, 0.75 * before + 0.25 * after, delta=3e-7 * max(1, abs(before)))
+
+    def test_processes_have_the_bits_of_threads(self):
+        whole = self.averaged("threads", "threads")
+        folder = self.path("checkpoints")
+        self.assertTrue(self.averaged("processes", "mpirun", "--checkpoint-every", 2, "--checkpoint", folder) == whole, "processes")
+        shutil.rmtree(os.path.join(folder, f"step-{STEPS:08}"))
+        self.assertTrue(self.averaged("resumed", "threads", "--resume", folder)[1:] == whole[1:], "a resumed run")
+
+
+class AveragesOfMasters(Averages):
+    """Where kernels read bfloat16, of the float32 values."""
+    numbers = "bfloat16"
 
 
 class PlannedSteps(Layout, unittest.TestCase):

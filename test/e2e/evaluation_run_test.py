@@ -188,7 +188,7 @@ class EvaluationRun(RunCase):
                 self.run_tool(*flags[7:], "--steps", 13, "--lr", 0.02, "--resume", "auto", "--checkpoint-every", 1, launcher=launcher, program=program)
                 self.assertEqual(self.checkpoints(), [best + 1, 13])
         self.run_tool("--checkpoint", self.path("ck"), "--overwrite", "--steps", 1)
-        self.assertEqual(sorted(os.listdir(self.path("ck"))), ["latest", "lock", "step-00000001"])
+        self.assertEqual(sorted(os.listdir(self.path("ck"))), ["latest", "lock", "omnibal.toml", "step-00000001"])
 
     def test_only_better_ones_are_saved(self):
         self.run_tool("--lr", 0.02, "--evaluate-every", 1, *self.held(), "--checkpoint", self.path("ck"), "--keep", 99, "--keep-best",

@@ -132,6 +132,83 @@ class Files(OutcomeCase):
         self.assertIn("mpirun started 3 ranks, but the program needs 2 ranks (1 stages x 1 data-parallel ranks x 2 parts)", said)
 
 
+class Searched(OutcomeCase):
+    layouts = {"one": layout(1, 1), "none": layout(1, 1, "--model-parallel", "2", "--layouts", "none"),
+               "by-hand": layout(1, 1, *parts(2, "key-heads")),
+               "searched": layout(1, 1, "--model-parallel", "2", "--layout-price", "1"),
+               "fast": layout(2, 1, "--model-parallel", "2", "--layout-price", "0"),
+               "usual": layout(1, 1, "--model-parallel", "2")}
+
+    def persistent(self, program):
+        """Bytes of the fullest rank; those of programs whose parts do the same are of one part."""
+        with open(f"{self.programs}/{program}/stages.json") as file:
+            return max(stage["persistent_bytes"] for stage in json.load(file))
+
+    def divided(self, program):
+        """How many parameters the parts hold shares of."""
+        with open(f"{self.programs}/{program}/stages.json") as file:
+            return sum("held" in parameter for stage in json.load(file) for parameter in stage["parameters"])
+
+    def test_what_is_divided(self):
+        counts = {name: self.divided(name) for name in self.layouts}
+        print(f"parameters that are divided: {counts}", file=sys.stderr)
+        self.assertEqual((counts["one"], counts["none"]), (0, 0))
+        self.assertGreater(counts["usual"], 0)
+        self.assertLessEqual(counts["fast"], counts["usual"])
+        self.assertLessEqual(counts["usual"], counts["searched"])
+
+    def test_memory(self):
+        one, by_hand, searched = map(self.persistent, ("one", "by-hand", "searched"))
+        print(f"persistent bytes of a part of 2: {searched} searched, {by_hand} by hand, {one} undivided ({searched / one:.3f})", file=sys.stderr)
+        self.assertLessEqual(searched, by_hand)
+        self.assertLessEqual(searched, 0.6 * one)
+
+    def test_parts_that_do_the_same_have_the_bits_of_one(self):
+        self.assertSame(self.outcome("one", 6), self.outcome("none", 6), "without layouts")
+
+    def test_losses_are_those_of_one_part(self):
+        expected = self.outcome("one", 6)[0]
+        for name in ("searched", "fast", "usual"):
+            for a, b in zip(expected, self.outcome(name, 6)[0], strict=True):
+                for key in ("loss", "grad_norm"):
+                    self.assertAlmostEqual(a[key] / b[key], 1, delta=2e-5, msg=f"{name}: {a} {b}")
+
+    def test_however_ranks_are_started(self):
+        alone = self.outcome("searched", 6, "--threads", "1")
+        self.assertSame(alone, self.outcome("searched", 6, "--threads", "2"), "by more compute threads")
+        for launch in ("mpirun", "tcp"):
+            with self.subTest(launch=launch):
+                self.assertSame(alone, self.outcome("searched", 6, "--threads", "1", ranks=2, launch=launch), launch)
+
+    def test_a_compilation_finds_the_same_layouts_again(self):
+        self.assertEqual(*(subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", "--model-parallel", "2",
+                                           "--layout-price", "0.01", "-o", self.path(name)], check=True, stdout=subprocess.DEVNULL) and
+                           open(f"{self.path(name)}/stages.json", "rb").read() for name in ("first", "second")))
+
+
+class Planned(OutcomeCase):
+    layouts = {}
+
+    def layers(self, latency, bandwidth):
+        with open(self.path("cluster.json"), "w") as file:
+            json.dump({"stages": 1, "parts": {"latency_ns": latency, "bytes_per_s": bandwidth}}, file)
+        subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *parts(2, "key-heads"), "--cluster",
+                        self.path("cluster.json"), "--dry-run", "--emit-problem", self.path("problem.json")], check=True, stdout=subprocess.DEVNULL)
+        with open(self.path("problem.json")) as file:
+            return {layer["name"]: layer for layer in json.load(file)["layers"]}
+
+    def test_moves_have_their_time(self):
+        """A language block has two sums forward and two backward, each over both parts there and back, of 420 tokens of 64 columns."""
+        fast, late, narrow = self.layers(0, 10**18), self.layers(10**6, 10**18), self.layers(0, 10**6)
+        blocks = [name for name in fast if name.startswith("language.layers.")]
+        self.assertTrue(blocks)
+        for name in blocks:
+            for times in (("forward_ns",), ("input_grad_ns", "weight_grad_ns")):
+                took = [sum(layers[name][each] for each in times) for layers in (fast, late, narrow)]
+                self.assertAlmostEqual(took[1] - took[0], 2 * 2 * 10**6, delta=4, msg=name)
+                self.assertAlmostEqual(took[2] - took[0], 2 * 2 * 420 * 64 * 4 / 2 * 1000, delta=4, msg=name)
+
+
 class Refused(OutcomeCase):
     layouts = {}
 
@@ -165,8 +242,9 @@ class Refused(OutcomeCase):
     def test_flags(self):
         given = parts(2, "key-heads")
         for flags, says in (((*given, "--target", "cuda"), "--target"),
-                            ((*given, "--schedule", "per-step"), "--schedule"), (("--model-parallel", "2"), "--layouts"),
-                            (("--layouts", file_of("key-heads")), "--model-parallel"),
+                            ((*given, "--schedule", "per-step"), "--schedule"), (("--model-parallel", "2", "--target", "cuda"), "--target"),
+                            (("--layouts", file_of("key-heads")), "--model-parallel"), (("--layout-price", "1"), "--model-parallel"),
+                            ((*given, "--layout-price", "1"), "--layout-price"), (("--model-parallel", "2", "--layouts", "nothing"), "--layouts"),
                             ((*given, "--ranks", "4", "--groups", "4"), "--ranks")):
             with self.subTest(flags=flags):
                 self.assertIn(says, self.compile(*flags))

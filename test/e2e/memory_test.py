@@ -16,6 +16,8 @@ import tarfile
 import tempfile
 import unittest
 
+from png_files import png
+
 BIN, DATA = (os.path.abspath(path) for path in sys.argv[1:3])
 FACTOR = 6
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
@@ -69,7 +71,7 @@ class Memory(unittest.TestCase):
                    *flags, "-o", self.path(name)]
         subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE)
 
-    def run_program(self, name, model, data, *flags, ranks=0):
+    def run_program(self, name, model, data, *flags, ranks=0, preprocess=None):
         """Runs it under the judge; `ranks`: in processes of their own. Returns what it wrote to stderr."""
         folder, report = os.path.join(DATA, model), self.path("peak")
         for found in os.listdir(self.work):
@@ -77,7 +79,7 @@ class Memory(unittest.TestCase):
                 os.remove(self.path(found))
         command = [sys.executable, self.path("watch.py"), report, os.path.join(BIN, "omnibal-run"), self.path(name), "--weights",
                    os.path.join(folder, "model.safetensors"), "--data", data, "--preprocess",
-                   os.path.join(folder, "preprocessor_config.json"), *flags]
+                   preprocess or os.path.join(folder, "preprocessor_config.json"), *flags]
         if ranks:
             command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", ranks, *command]
         result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=280)
@@ -158,6 +160,23 @@ class Memory(unittest.TestCase):
                         self.path("batches")], check=True, stdout=subprocess.PIPE)
         self.compile("program", model, 10, 250, "--microbatches", 4)
         self.run_program("program", model, data, "--batches", self.path("batches"), "--steps", 300)
+
+    def test_large_pictures_as_they_are(self):
+        """They are decoded whole before they become tiles."""
+        model, side = "tiny-internvl", 1800
+        ids = [20, 5] + [4] * 4 * 7 + [6, 21, 22]
+        sample = {"input_ids": ids, "labels": [-100] * 30 + ids[30:], "images": 1}
+        picture = png(side * 2 // 3, side, bytes(range(255)) * (side * side * 2 // 255 + 1))
+        write_shard(self.path("large.tar"), [(f"s{i}", (sample, [(".0.png", picture)])) for i in range(4)])
+        kind = dict(kind="tiles", height=28, width=28, min_tiles=6, max_tiles=6, resample="bicubic", order="auto")
+        with open(os.path.join(DATA, model, "preprocessor_config.json")) as file:
+            settings = {**json.load(file), "omnibal": {"original_pictures": kind}}
+        with open(self.path("preprocessor_config.json"), "w") as file:
+            json.dump(settings, file)
+        self.compile("program", model, 7, 64, "--microbatches", 1)
+        steps = self.steps_file([[[f"s{i}"]] for i in range(4)])
+        self.run_program("program", model, self.path("large.tar"), "--steps-file", steps, "--loader-threads", 1,
+                         preprocess=self.path("preprocessor_config.json"))
 
     def test_a_huge_file_of_a_sample(self):
         """What the model does not read takes no memory, however much there is of it."""

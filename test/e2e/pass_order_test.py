@@ -63,8 +63,9 @@ class PassOrder(unittest.TestCase):
     def test_the_page_lists_what_runs_in_its_order(self):
         of_modules, of_functions, *_ = listed()
         self.assertGreater(len(of_modules), 30)
-        for flag, value, absent in (("--freeze", "vision", "omnibal-add-adapters"), ("--lora", "q_proj", "omnibal-freeze")):
-            self.assertEqual(passes_of(self.dump(flag, value, "-o", self.path("program"))), [name for name in of_modules if name != absent])
+        for flags, absent in ((("--freeze", "vision"), ("omnibal-add-adapters", "omnibal-quantize-frozen")),
+                              (("--lora", "q_proj", "--quantize-frozen", "nf4"), ("omnibal-freeze",))):
+            self.assertEqual(passes_of(self.dump(*flags, "-o", self.path("program"))), [name for name in of_modules if name not in absent])
         empty = self.path("empty.mlir")
         with open(empty, "w"):
             pass
@@ -87,7 +88,7 @@ class PassOrder(unittest.TestCase):
     def test_training_modes_have_passes_of_their_own(self):
         self.write_length_groups()
         of_modules, _, of_modes, *_ = listed()
-        expected = [name for name in of_modules if name not in ("omnibal-add-adapters", "omnibal-freeze")]
+        expected = [name for name in of_modules if name not in ("omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")]
         expected.insert(expected.index("omnibal-attach-cluster") + 1, of_modes[0])
         expected[expected.index("omnibal-search-plan")] = of_modes[1]
         flags = ("--stages", 2, "--batches", self.path("b"))
@@ -109,7 +110,7 @@ class PassOrder(unittest.TestCase):
         flags = ("--stages", 2, "--device", "cpu", "--lengths", lengths, "--emit-length-groups")
         dumped = call("omnibal-compile", MODEL, *flags, self.path("text.json"), "--dump-pass-pipeline").strip()
         end = of_modules.index("omnibal-attach-cluster") + 1
-        self.assertEqual(passes_of(dumped), [name for name in of_modules[:end] if name not in ("omnibal-add-adapters", "omnibal-freeze")] + of_groups)
+        self.assertEqual(passes_of(dumped), [name for name in of_modules[:end] if name not in ("omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")] + of_groups)
         call("omnibal-opt", MODEL, "--pass-pipeline=" + dumped, "-o", os.devnull)
         call("omnibal-compile", MODEL, *flags, self.path("tool.json"))
         call("omnibal-opt", MODEL, f"--omnibal-compile=tiles=24 tokens=420 stages=2 device=cpu lengths={lengths} length-groups={self.path('name.json')}",
@@ -123,7 +124,7 @@ class PassOrder(unittest.TestCase):
 
     def test_ranks_have_a_pass_of_their_own(self):
         of_modules, *_, of_ranks = listed()
-        expected = [name for name in of_modules if name not in ("omnibal-add-adapters", "omnibal-freeze")]
+        expected = [name for name in of_modules if name not in ("omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")]
         expected[expected.index("omnibal-search-plan")] = of_ranks[0]
         dumped = self.dump("--ranks", 4, "--groups", 4, "-o", self.path("text"))
         self.assertEqual(passes_of(dumped), expected)

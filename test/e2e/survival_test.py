@@ -337,7 +337,7 @@ class Survival(RunCase):
                 steps = clean[:few]
                 listed = self.write_steps([*steps[:1], bad, *steps[1:]], "bad.jsonl")
                 flags = {"program": program, "launcher": launcher, "environment": extra, **inputs}
-                said = self.run_tool("--skip-nonfinite", 1, "--log", log, "--save", self.path("skipped"), steps=listed,
+                said = self.run_tool("--skip-nonfinite", 1, "--part-norms", "--log", log, "--save", self.path("skipped"), steps=listed,
                                      says="the step is skipped (1 of at most 1 in a row)", **flags)
                 self.assertIn("step 2: the loss", said)
                 self.run_tool("--save", self.path("without"), steps=self.write_steps(steps, "clean.jsonl"), **flags)

@@ -18,8 +18,8 @@ FAULTS = os.path.abspath(os.path.join(BIN, "..", "disk_faults", "libdisk_faults.
 
 def expected(line):
     """What an event holds of a line of the log."""
-    groups = {f"lr_of/{name}": rate for name, rate in line.get("lr_of", {}).items()}
-    return {f"train/{field}": as_float32(value) for field, value in {**line, **groups}.items()
+    parts = {f"{field}/{name}": value for field in ("lr_of", "grad_norm_of", "idle_of") for name, value in line.get(field, {}).items()}
+    return {f"train/{field}": as_float32(value) for field, value in {**line, **parts}.items()
             if isinstance(value, (int, float)) and field != "step"}
 
 

@@ -14,7 +14,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judgement import Float32  # noqa: E402
-from reference_losses import caps_of, write_steps  # noqa: E402
+from projections import norm, projections  # noqa: E402
+from reference_losses import caps_of, read_safetensors, write_steps  # noqa: E402
 
 BIN, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "tiny-internvl")
@@ -142,6 +143,224 @@ class Groups(Case):
         frozen = self.compile(steps, "--freeze", "vision", name="frozen")
         self.assertIn("no parameter of a vision tower trains", self.train(frozen, steps, "--layer-decay", 0.9, code=1)[0])
         self.assertIn("no parameter that trains", self.train(frozen, steps, "--lr-of", "vision=1", code=1)[0])
+
+
+class Optimizers(Case):
+    """Optimizers with one moment, or moments of 8 bits, which the compiler plans for."""
+
+    def stages_of(self, program):
+        with open(os.path.join(program, "stages.json")) as file:
+            return json.load(file)
+
+    def test_they_learn_as_pytorchs_do(self):
+        for name, flags, replicas in (("lion", (), 1), ("lion", ("--stages", 2), 1), ("lion", ("--zero", 1), 2),
+                                      ("sgd", (), 1), ("sgd", ("--stages", 2), 1), ("nesterov", ("--stages", 2, "--zero", 1), 2),
+                                      ("muon", (), 1), ("muon", ("--stages", 3), 2),
+                                      ("adamw8bit", (), 1), ("adamw8bit", ("--stages", 2, "--zero", 1), 2)):
+            with self.subTest(name=name, flags=flags):
+                case = CASES[name]
+                program = self.compile(case["steps"], *case["compile_flags"], *flags, replicas=replicas)
+                self.judge(self.train(program, case["steps"], *case["flags"])[1], case["steps"])
+
+    def test_one_moment_takes_less_memory(self):
+        steps = CASES["lion"]["steps"]
+        persistent = {kind: self.stages_of(self.compile(steps, "--optimizer", kind, name=kind))[0]["persistent_bytes"]
+                      for kind in ("adamw", "lion", "sgd")}
+        trained = sum(8 * shape for shape in self.elements("lion"))
+        # 16 bytes a parameter with two moments, 12 with one, each array rounded up to 64 bytes.
+        self.assertEqual(persistent["lion"], persistent["sgd"])
+        self.assertAlmostEqual((persistent["adamw"] - persistent["lion"]) * 2, trained, delta=0.02 * trained)
+
+    def test_moments_of_8_bits_take_less_memory(self):
+        steps = CASES["adamw8bit"]["steps"]
+        persistent = {kind: self.stages_of(self.compile(steps, "--optimizer", kind, name=kind))[0]["persistent_bytes"]
+                      for kind in ("adamw", "adamw8bit")}
+
+        def lines(size): # memory is handed out in 64 bytes
+            return -(-size // 64) * 64
+        # By hand: a code a value, behind the scales of 256 values each, in place of four bytes a value.
+        saved = sum(2 * (lines(4 * count) - lines(4 * -(-count // 256)) - lines(count)) for count in self.elements("adamw8bit"))
+        self.assertEqual(persistent["adamw"] - persistent["adamw8bit"], saved)
+
+    def test_losses_with_moments_of_8_bits_are_near_those_with_32(self):
+        case, exact = CASES["adamw8bit"], CASES["ema"]["steps"] # which are AdamW's
+        _, lines = self.train(self.compile(case["steps"], *case["compile_flags"]), case["steps"], *case["flags"])
+        for line, step in zip(lines, exact, strict=True):
+            self.assertAlmostEqual(line["loss"], float(step["loss_float64"]), delta=2e-4)
+        self.assertNotEqual(lines[-1]["loss"], float(exact[-1]["loss_float32"]))
+
+    def test_moments_of_8_bits_need_whole_parameters_on_the_host(self):
+        for flags, why in ((("--target", "cuda"), "--optimizer adamw8bit: target cuda has no such update"),
+                           (("--model-parallel", 2, "--layout-price", 1), "--optimizer adamw8bit: layouts split this parameter")):
+            says = self.call("omnibal-compile", f"{MODEL}/model.onnx", "--weights", f"{MODEL}/model.safetensors", "--optimizer", "adamw8bit",
+                             "--tiles", 4, "--tokens", 64, "--dry-run", *flags, code=1)
+            self.assertIn(why, says)
+
+    def elements(self, program):
+        for parameter in self.stages_of(self.path(program))[0]["parameters"]:
+            if parameter["trainable"]:
+                count = 1
+                for size in parameter["shape"]:
+                    count *= size
+                yield count
+
+    def test_resumed_runs_have_the_same_bits(self):
+        for name in ("lion", "adamw8bit"):
+            with self.subTest(name=name):
+                self.check_resuming(CASES[name], self.path(name))
+
+    def check_resuming(self, case, checkpoints):
+        program = self.compile(case["steps"], *case["compile_flags"])
+        _, whole = self.train(program, case["steps"], *case["flags"])
+        self.train(program, case["steps"], *case["flags"], "--checkpoint", checkpoints, "--checkpoint-every", 5, "--keep", 5)
+        middle = os.path.join(checkpoints, "step-00000005")
+        for flags, replicas in (((), 1), (("--zero", 1), 2)):
+            other = self.compile(case["steps"], *case["compile_flags"], *flags, name="other", replicas=replicas)
+            _, lines = self.train(other, case["steps"], *case["flags"], "--resume", middle)
+            if replicas == 1:
+                self.assertEqual([line["loss"] for line in lines[-5:]], [line["loss"] for line in whole[5:]])
+            self.judge(lines[-5:], case["steps"][5:])
+
+    def test_matrices_of_muon(self):
+        case = CASES["muon"]
+        program, checkpoints = self.compile(case["steps"], *case["compile_flags"]), self.path("checkpoints")
+        matrices = [q for q in self.stages_of(program)[0]["parameters"] if q.get("orthogonalized")]
+        self.assertGreater(len(matrices), 20)
+        for q in matrices:
+            self.assertEqual(len(q["shape"]), 2)
+            self.assertNotRegex(q["name"], "embed|lm_head|norm")
+            self.assertEqual(q["offsets"][3], -1) # no second moment
+        largest = max(2 * (q["shape"][0] * q["shape"][1] + min(q["shape"]) ** 2) for q in matrices)
+        says, whole = self.train(program, case["steps"], *case["flags"])
+        self.assertRegex(says, rf"{largest * 4 / 1000:.1f} kB|{largest * 4 / 1e6:.2f} MB")
+        self.train(program, case["steps"], *case["flags"], "--checkpoint", checkpoints, "--checkpoint-every", 5, "--keep", 5)
+        _, lines = self.train(program, case["steps"], *case["flags"], "--resume", os.path.join(checkpoints, "step-00000005"), "--threads", 2)
+        self.assertEqual([line["loss"] for line in lines[-5:]], [line["loss"] for line in whole[5:]])
+        for flags, why in ((("--zero", 1, "--data-parallel", 2), "with --zero 1 replicas divide matrices"),
+                           (("--target", "cuda"), "target cuda has no such update"),
+                           (("--freeze-match", "proj|fc|query|key|value|dense|linear|weight"), "muon finds no weight")):
+            says = self.call("omnibal-compile", f"{MODEL}/model.onnx", "--weights", f"{MODEL}/model.safetensors", "--optimizer", "muon",
+                             "--tiles", 4, "--tokens", 64, "--dry-run", *flags, code=1)
+            self.assertIn(why, says)
+
+    def test_moments_of_another_optimizer_are_refused(self):
+        case = CASES["lion"]
+        program, checkpoints = self.compile(case["steps"], *case["compile_flags"]), self.path("checkpoints")
+        self.train(program, case["steps"], *case["flags"], "--steps", 2, "--checkpoint", checkpoints)
+        for kind in ("adamw", "sgd", "adamw8bit"):
+            other = self.compile(case["steps"], "--optimizer", kind, name=kind)
+            says, _ = self.train(other, case["steps"], *case["flags"], "--resume", checkpoints, code=1)
+            self.assertIn(f"its moments are those of lion, and the program's optimizer is {kind}", says)
+
+    def test_settings_of_other_optimizers_are_refused(self):
+        steps = CASES["lion"]["steps"][:1]
+        for kind, flags in (("adamw", ("--momentum", 0.9)), ("lion", ("--eps", 1e-6)), ("sgd", ("--beta1", 0.8)), ("lion", ("--nesterov",))):
+            program = self.compile(steps, "--optimizer", kind, name=kind)
+            says, _ = self.train(program, steps, *flags, code=1)
+            self.assertIn(f"{flags[0]}: the program's optimizer, {kind}, has no such setting", says)
+
+
+class Averages(Case):
+    """Moving averages of weights (--ema)."""
+    case = CASES["ema"]
+
+    def averages_of(self, program, *flags, name="averages", **options):
+        says, lines = self.train(program, self.case["steps"], *self.case["flags"], "--save", self.path("saved"), "--save-ema", self.path(name),
+                                 "--save-dtype", "float32", *flags, **options)
+        return lines, read_safetensors(self.path(f"{name}/model.safetensors"))
+
+    def test_they_are_pytorchs(self):
+        start = read_safetensors(f"{MODEL}/model.safetensors")
+        for flags, replicas in (((), 1), (("--stages", 2), 1), (("--stages", 2, "--zero", 1), 2), (("--model-parallel", 2), 1)):
+            with self.subTest(flags=flags):
+                program = self.compile(self.case["steps"], "--ema", *flags, replicas=replicas)
+                lines, averages = self.averages_of(program, "--overwrite")
+                self.judge(lines, self.case["steps"])
+                self.assertEqual(averages.keys(), start.keys())
+                for name, row in self.case["averages"].items():
+                    moved = [a - b for a, b in zip(averages[name], start[name], strict=True)]
+                    expected, found = [float(p) for p in row["projections"]], projections(name, moved)
+                    self.assertLess(max(abs(a - b) for a, b in zip(expected, found, strict=True)),
+                                    max(8 * float(row["float32_deviation"]), 2e-4 * float(row["norm"])), name)
+                    self.assertAlmostEqual(norm(moved), float(row["norm"]), delta=1e-4 * float(row["norm"]))
+
+    def test_training_is_as_without(self):
+        lines = {}
+        for name, flags in (("plain", ()), ("averaged", ("--ema",))):
+            program = self.compile(self.case["steps"], *flags, name=name)
+            lines[name] = [line["loss"] for line in self.train(program, self.case["steps"], "--save", self.path(f"saved-{name}"))[1]]
+        self.assertEqual(lines["plain"], lines["averaged"])
+        self.assertEqual(*(read_safetensors(self.path(f"saved-{name}/model.safetensors")) for name in lines))
+
+    def test_resumed_runs_have_the_same_bits(self):
+        program, checkpoints = self.compile(self.case["steps"], "--ema"), self.path("checkpoints")
+        lines, whole = self.averages_of(program, "--checkpoint", checkpoints, "--checkpoint-every", 5, "--keep", 5)
+        middle = os.path.join(checkpoints, "step-00000005")
+        for flags in (("--threads", 1), ("--threads", 2)):
+            resumed, averages = self.averages_of(program, "--resume", middle, *flags, name="resumed")
+            self.assertEqual([line["loss"] for line in resumed[-5:]], [line["loss"] for line in lines[5:]])
+            self.assertEqual(averages, whole)
+        says, _ = self.train(program, self.case["steps"], *self.case["flags"][:-1], 0.5, "--resume", middle)
+        self.assertIn("changed since the checkpoint: ema_decay 0.9 -> 0.5", says)
+        # A run that is over already leaves what the checkpoint has, whatever its layout.
+        for flags, replicas in ((("--stages", 2), 1), (("--zero", 1), 2), (("--model-parallel", 2), 1)):
+            other = self.compile(self.case["steps"], "--ema", *flags, name="other", replicas=replicas)
+            self.assertEqual(self.averages_of(other, "--resume", checkpoints, name="other-saved")[1], whole)
+        self.call("omnibal-run", "--export-checkpoint", checkpoints, "--weights", f"{MODEL}/model.safetensors", "--save-ema",
+                  self.path("exported"), "--save-dtype", "float32")
+        self.assertEqual(read_safetensors(self.path("exported/model.safetensors")), whole)
+        self.assertFalse(os.path.exists(self.path("exported/none")))
+
+    def test_averages_may_begin_and_end_at_a_checkpoint(self):
+        steps = self.case["steps"]
+        programs = {name: self.compile(steps, *flags, name=name) for name, flags in (("plain", ()), ("averaged", ("--ema",)))}
+        for name, other in (("plain", "averaged"), ("averaged", "plain")):
+            self.train(programs[name], steps, "--steps", 3, "--checkpoint", self.path(name + ".ck"), "--save", self.path(name + ".saved"))
+            says, lines = self.train(programs[other], steps, "--resume", self.path(name + ".ck"))
+            self.assertIn("has no moving averages, which begin with its weights" if other == "averaged" else "has moving averages, which end here", says)
+            self.assertEqual(len(lines), 10)
+        self.averages_of(programs["averaged"], "--steps", 3, "--resume", self.path("plain.ck"))
+        self.assertEqual(read_safetensors(self.path("averages/model.safetensors")), read_safetensors(self.path("plain.saved/model.safetensors")))
+        says = self.call("omnibal-run", "--export-checkpoint", self.path("plain.ck"), "--weights", f"{MODEL}/model.safetensors", "--save-ema",
+                         self.path("exported"), code=1)
+        self.assertIn("has no moving averages; its program was compiled without --ema", says)
+
+    def test_evaluations_of_averages(self):
+        data = os.path.join(MODEL, "data-000000.tar")
+        program = self.compile(self.case["steps"], "--stages", 2, "--zero", 1, "--ema", replicas=2)
+        flags = ("--evaluate-every", 5, "--evaluate-data", data)
+        lines, _ = self.averages_of(program, *flags, "--evaluate-ema")
+        evaluated = [line["evaluation"]["loss"] for line in lines if "evaluation" in line]
+        plain = [line["loss"] for line in lines if "evaluation" not in line]
+        self.call("omnibal-run", program, "--weights", self.path("averages"), "--data", data, "--preprocess",
+                  f"{MODEL}/preprocessor_config.json", "--threads", 1, "--evaluate", "--log", self.path("evaluation.json"))
+        with open(self.path("evaluation.json")) as file:
+            self.assertAlmostEqual(json.load(file)["loss"], evaluated[-1], delta=1e-6)
+        lines, _ = self.averages_of(program, *flags)
+        self.assertEqual([line["loss"] for line in lines if "evaluation" not in line], plain)
+        self.assertNotAlmostEqual([line["evaluation"]["loss"] for line in lines if "evaluation" in line][-1], evaluated[-1], delta=1e-3)
+
+    def test_adapters_are_averaged(self):
+        program = self.compile(self.case["steps"], "--ema", "--lora", "language.*(q|v)_proj", "--lora-rank", 4)
+        self.train(program, self.case["steps"], "--save", self.path("saved"), "--save-ema", self.path("averages"))
+        trained, averages = (read_safetensors(self.path(f"{name}/adapter_model.safetensors")) for name in ("saved", "averages"))
+        self.assertEqual(trained.keys(), averages.keys())
+        for name, values in averages.items():
+            if "lora_B" in name: # which begins as zero: 0.999 of it is kept in every step
+                self.assertLess(norm(values), 0.01 * norm(trained[name]))
+                self.assertGreater(norm(values), 0)
+
+    def test_what_cannot_be_meant_is_refused(self):
+        steps = self.case["steps"][:1]
+        program, averaged = self.compile(steps, name="plain"), self.compile(steps, "--ema")
+        for flags in (("--ema-decay", 0.9), ("--save-ema", self.path("averages"))):
+            says, _ = self.train(program, steps, *flags, code=1)
+            self.assertIn(f"{flags[0]}: {program} keeps no moving averages; omnibal-compile --ema", says)
+        for flags, why in ((("--ema-decay", 1), "--ema-decay"), (("--evaluate-ema",), "--evaluate-ema needs --evaluate-every"),
+                           (("--save", self.path("x"), "--save-ema", self.path("x")), "x is the folder of --save"),
+                           (("--merge-adapters", "--save-ema", self.path("x")), "has no adapters")):
+            says, _ = self.train(averaged, steps, *flags, code=1 if "adapters" in why else 2)
+            self.assertIn(why, says)
 
 
 class Losses(Case):

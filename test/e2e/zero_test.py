@@ -6,6 +6,7 @@ have equal bytes, however ranks are started; checkpoints of either go on in the 
 """
 import io
 import json
+import math
 import subprocess
 import sys
 import tarfile
@@ -17,7 +18,47 @@ from run_case import BIN, MODEL
 BLOCK = 16384  # shares begin at multiples of so many elements
 
 
-class Zero(OutcomeCase):
+class ChainCase(OutcomeCase):
+    def unlabeled(self):
+        """A shard with every sample once more, without a label: its steps update nothing."""
+        with tarfile.open(f"{MODEL}/data-000000.tar") as source, tarfile.open(self.path("data.tar"), "w", format=tarfile.USTAR_FORMAT) as tar:
+            for prefix in ("", "no-"):
+                for member in source.getmembers():
+                    content = source.extractfile(member).read()
+                    if prefix and member.name.endswith(".json"):
+                        sample = json.loads(content)
+                        content = json.dumps(dict(sample, labels=[-100] * len(sample["labels"]))).encode()
+                    info = tarfile.TarInfo(prefix + member.name)
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+        return self.path("data.tar")
+
+    def check_chain(self, layouts):
+        """Read by one layout and written again by the next, behind a step without a label: the same values and moments."""
+        data = self.unlabeled()
+
+        def steps(count, learns):
+            keys = [[key for group in groups for key in group] for groups in self.steps[:3]]
+            if not learns: # other groups, which are read from their beginning
+                keys = [["no-" + key for key in keys[0]]] * 3
+            return self.write_steps([[step[i::count] for i in range(count)] for step in keys])
+
+        before, expected = None, None
+        for number, (program, groups) in enumerate(layouts):
+            with self.subTest(before=before, program=program):
+                resume = ("--resume", self.path(f"{before}.ck")) if before else ()
+                self.run_tool(*resume, "--checkpoint", self.path(f"{program}.ck"), "--save", self.path(f"{program}.saved"), "--steps",
+                              str(3 + number), "--lr", "1e-2", program=program, steps=steps(groups, not before), data=data)
+                self.assertEqual(self.checkpoints(f"{program}.ck"), [3 + number])
+                found = self.named(self.tensors(f"{program}.ck"))
+                expected = expected or found
+                self.assertTrue(found == expected, f"{program} has other values or moments than {before}")
+                self.assertEqual(self.weights(f"{program}.saved"), self.weights(f"{layouts[0][0]}.saved"))
+            before = program
+        return expected
+
+
+class Zero(ChainCase):
     layouts = {name + ending: flags + more for name, flags in
                {"two": layout(1, 2), "three": layout(1, 3), "deep": layout(2, 2), "frozen": layout(2, 3, "--freeze", "vision"),
                 "four": layout(1, 4, groups=8), "planned": layout(2, 2, "--schedule", "per-step"),
@@ -46,44 +87,10 @@ class Zero(OutcomeCase):
                       "0.5", "--log", self.path("run.jsonl"), program="deep-zero", steps=steps)
         self.assertEqual((self.log("run.jsonl"), self.weights("later.saved"), self.tensors("run.ck")), whole[:3])
 
-    def unlabeled(self):
-        """A shard with every sample once more, without a label: its steps update nothing."""
-        with tarfile.open(f"{MODEL}/data-000000.tar") as source, tarfile.open(self.path("data.tar"), "w", format=tarfile.USTAR_FORMAT) as tar:
-            for prefix in ("", "no-"):
-                for member in source.getmembers():
-                    content = source.extractfile(member).read()
-                    if prefix and member.name.endswith(".json"):
-                        sample = json.loads(content)
-                        content = json.dumps(dict(sample, labels=[-100] * len(sample["labels"]))).encode()
-                    info = tarfile.TarInfo(prefix + member.name)
-                    info.size = len(content)
-                    tar.addfile(info, io.BytesIO(content))
-        return self.path("data.tar")
-
     def test_checkpoints_do_not_tell(self):
-        """Read by one layout and written again by the next, behind a step without a label: the same values and moments."""
-        data = self.unlabeled()
-        layouts = (("two-zero", 6), ("two", 6), ("three-zero", 6), ("deep-zero", 6), ("four-zero", 8), ("alone", 6), ("halves-zero", 6))
-
-        def steps(count, learns):
-            keys = [[key for group in groups for key in group] for groups in self.steps[:3]]
-            if not learns: # other groups, which are read from their beginning
-                keys = [["no-" + key for key in keys[0]]] * 3
-            return self.write_steps([[step[i::count] for i in range(count)] for step in keys])
-
-        before, expected = None, None
-        for number, (program, groups) in enumerate(layouts):
-            with self.subTest(before=before, program=program):
-                resume = ("--resume", self.path(f"{before}.ck")) if before else ()
-                self.run_tool(*resume, "--checkpoint", self.path(f"{program}.ck"), "--save", self.path(f"{program}.saved"), "--steps",
-                              str(3 + number), "--lr", "1e-2", program=program, steps=steps(groups, not before), data=data)
-                self.assertEqual(self.checkpoints(f"{program}.ck"), [3 + number])
-                found = self.named(self.tensors(f"{program}.ck"))
-                expected = expected or found
-                self.assertTrue(found == expected, f"{program} has other values or moments than {before}")
-                self.assertEqual(self.weights(f"{program}.saved"), self.weights("two-zero.saved"))
-            before = program
-        self.assertTrue(any(any(value) for name, value in expected.items() if name.startswith("moment2/")))
+        found = self.check_chain((("two-zero", 6), ("two", 6), ("three-zero", 6), ("deep-zero", 6), ("four-zero", 8), ("alone", 6),
+                                  ("halves-zero", 6)))
+        self.assertTrue(any(any(value) for name, value in found.items() if name.startswith("moment2/")))
 
     def test_checkpoints_without_a_copy_in_memory(self):
         staged = self.outcome("deep-zero", 6)
@@ -138,6 +145,79 @@ class Zero(OutcomeCase):
                                  self.path("p")], stderr=subprocess.PIPE, text=True)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("--zero is 1 with 1 data-parallel replicas", result.stderr)
+
+
+def more_state(*flags):
+    """Programs whose optimizer keeps something else than two moments."""
+    return {"alone": ("--microbatches", "6", *flags), "deep": layout(2, 1, *flags), "three": layout(1, 3, *flags),
+            "three-zero": layout(1, 3, "--zero", "1", *flags), "deep-zero": layout(2, 2, "--zero", "1", *flags)}
+
+
+class Averages(ChainCase):
+    """Moving averages are divided, kept and read like moments."""
+    layouts = more_state("--ema")
+
+    def test_no_bit_changes(self):
+        whole = self.outcome("three", 6)
+        self.assertSame(whole, self.outcome("three-zero", 6, "--threads", "2"), "averages")
+        names = self.named(whole[2])
+        self.assertEqual({name[8:] for name in names if name.startswith("average/")}, {name[7:] for name in names if name.startswith("weight/")})
+
+    def test_saved_averages_are_the_checkpoints(self):
+        for program in ("alone", "three-zero", "deep-zero"):
+            self.outcome(program, 6, "--save-ema", self.path("run.averages"), "--save-dtype", "float32", "--ema-decay", "0.7")
+            stored, saved = self.named(self.tensors("run.ck")), self.named({"": self.bytes("run.averages/model.safetensors")})
+            for name, value in stored.items():
+                if name.startswith("average/"):
+                    self.assertTrue(value == saved[name[8:]], (program, name))
+                    self.assertTrue(value != stored["weight/" + name[8:]], (program, name))
+            # The trained values are saved as ever.
+            for name, value in self.named({"": self.bytes("run.saved/model.safetensors")}).items():
+                self.assertTrue(value == stored.get("weight/" + name, value), (program, name))
+
+    def test_checkpoints_do_not_tell(self):
+        found = self.check_chain((("three-zero", 6), ("three", 6), ("alone", 6), ("deep-zero", 6), ("deep", 6)))
+        self.assertTrue(any(found[name] != found["weight/" + name[8:]] for name in found if name.startswith("average/")))
+
+    def test_persistent_memory(self):
+        """By hand: values and gradients are 8 bytes a parameter, and moments and averages 12, or 12 / 3 with three replicas."""
+        for program, replicas in (("alone", 1), ("three-zero", 3)):
+            with open(f"{self.programs}/{program}/stages.json") as file:
+                (stage,) = json.load(file)
+            parameters, shares = stage["parameters"], stage["buckets"] if replicas > 1 else []
+            self.assertTrue(all("average" in part for part in shares or parameters))
+            trained = sum(math.prod(q["shape"]) for q in parameters)
+            rounding = 64 * (5 * len(parameters) + len(stage["constants"])) + 8 * sum(math.prod(c["shape"]) for c in stage["constants"])
+            self.assertLessEqual(abs(stage["persistent_bytes"] - (8 + 12 / replicas) * trained), rounding + 12 * BLOCK * len(shares))
+
+
+class Coded(ChainCase):
+    """Moments of 8 bits, in blocks that no share cuts."""
+    layouts = more_state("--optimizer", "adamw8bit")
+
+    def test_no_bit_changes(self):
+        whole = self.outcome("three", 6)
+        self.assertSame(whole, self.outcome("three-zero", 6, "--threads", "2"), "moments of 8 bits")
+        names = self.named(whole[2])
+        for name, codes in names.items():
+            if name.startswith("moment"):
+                kind, parameter = name.split("/", 1)
+                elements = len(names["weight/" + parameter]) // 4
+                self.assertEqual(len(codes), 4 * -(-elements // 256) if kind.endswith("_scales") else elements, name)
+        self.assertEqual(sum(name.startswith("moment2_scales/") for name in names), sum(name.startswith("weight/") for name in names))
+
+    def test_checkpoints_do_not_tell(self):
+        found = self.check_chain((("three-zero", 6), ("three", 6), ("alone", 6), ("deep-zero", 6), ("deep", 6)))
+        self.assertTrue(all(any(value) for name, value in found.items() if name.startswith("moment1_scales/model.language_model.layers")))
+
+    def test_shares_have_whole_blocks(self):
+        with open(f"{self.programs}/three-zero/stages.json") as file:
+            (stage,) = json.load(file)
+        for bucket in stage["buckets"]:
+            elements = sum(-(-math.prod(stage["parameters"][i]["shape"]) // 256) * 256 for i in bucket["parameters"])
+            self.assertEqual(bucket["bounds"][-1], elements)
+            largest = max(b - a for a, b in zip(bucket["bounds"], bucket["bounds"][1:]))
+            self.assertEqual(bucket["offsets"][1] - bucket["offsets"][0], -(-(-(-largest // 4096) * 64 + largest) // 64) * 64)
 
 
 class Tied(TiedCase):

@@ -5,7 +5,7 @@
 // wanted.
 //
 //===-----------------------------------------------------------------------------------------===//
-#include "runtime/data/Image.h"
+#include "runtime/data/pictures/Image.h"
 #include "test/fuzz/Fuzz.h"
 #include <array>
 

@@ -7,8 +7,8 @@
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/data/Dataset.h"
-#include "runtime/data/Preprocess.h"
 #include "runtime/data/TarIndex.h"
+#include "runtime/data/pictures/Preprocess.h"
 #include "test/fuzz/Fuzz.h"
 #include <cstdio>
 #include <cstring>

@@ -225,6 +225,9 @@ def preprocess():
                 "image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.3, 0.4]})
     yield text({"image_processor": {"image_mean": 0.5, "image_std": 0.5, "merge_size": 2, "temporal_patch_size": 2,
                                     "patch_size": {"height": 14, "width": 14}}})
+    with open(os.path.join(DATA, "pictures/originals.json"), "rb") as file:
+        for kind in json.load(file).values():
+            yield text({"omnibal": {"original_pictures": kind}})
 
 
 def checkpoint():

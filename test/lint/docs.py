@@ -69,7 +69,7 @@ def rule_tables():
 
 
 def passes():
-    sources = read("passes/*/Passes.td", "passes/*/Pipeline*.cpp")
+    sources = read("passes/*/Passes.td", "passes/*/*/Passes.td", "passes/*/Pipeline*.cpp")
     declared = set(re.findall(r'(?:Pass<|RaisingPass<|pipeline\(\s*|PassPipelineRegistration<\w*>\(\s*)"(omnibal-[\w-]+)"', sources))
     text = read("docs/passes.md")
     described = set(re.findall(r"^\| `(omnibal-[\w-]+)` \|", text, re.M))
@@ -141,10 +141,10 @@ def texts():
 def flags():
     known = flags_of(read("tools/*/*.cpp", "tools/python/*.py", "tools/scripts/*.sh", "test/*.sh", "test/bench/*/*.py", "test/lint/*.py", "test/gpu/*.py",
                           "test/fuzz/*.py", "test/e2e/node_tests/*.py", "examples/*/*.py")) | FOREIGN
-    passes_known = read("passes/*/Passes.td", "passes/*/Pipeline*.*", "test/lib/*.cpp", "tools/omnibal-opt/main.cpp")
+    passes_known = read("passes/*/Passes.td", "passes/*/*/Passes.td", "passes/*/Pipeline*.*", "test/lib/*.cpp", "tools/omnibal-opt/main.cpp")
     known |= {"--" + name for name in re.findall(r'"([\w-]+)"', passes_known)}
-    # Every one has these.
-    known |= {"--help", "--version", "--pass-pipeline"}
+    # Every one has these, or every driver of MLIR's passes.
+    known |= {"--help", "--version", "--pass-pipeline", "--remarks-filter", "--remark-format"}
     return [f"{path}: no tool has the flag {flag}" for path in texts() for flag in sorted(flags_of(read(path)) - known)]
 
 

@@ -14,7 +14,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "docs", "generated")
 # Phases in the order in which a model goes through them.
-PHASES = ("specialize", "raise", "layers", "shard", "cost", "plan", "differentiate", "schedule", "lower", "export")
+PHASES = ("specialize", "raise", "layers", "shard", "shard/search", "cost", "plan", "differentiate", "schedule", "lower", "export")
 DIALECTS = {"omnibal": ["OmnibalOps.td", "OmnibalCrossOps.td", "OmnibalPartOps.td", "OmnibalStageOps.td"], "plan": ["OmnibalPlanAttrs.td"]}
 FOLDERS = {"omnibal": "dialects/omnibal/ir", "plan": "dialects/pipeline"}
 NOTE = "<!-- Written by test/lint/generated_docs.py --update of the .td files; do not edit. -->"
@@ -50,8 +50,8 @@ def main():
     parser.add_argument("--tblgen", default=shutil.which("mlir-tblgen-22") or "mlir-tblgen")
     parser.add_argument("--include", default="/usr/lib/llvm-22/include", help="the folder with mlir/IR/OpBase.td")
     args = parser.parse_args()
-    held = {phase for phase in os.listdir(os.path.join(ROOT, "passes"))
-            if os.path.exists(os.path.join(ROOT, "passes", phase, "Passes.td"))}
+    passes_root = os.path.join(ROOT, "passes")
+    held = {os.path.relpath(folder, passes_root) for folder, _, files in os.walk(passes_root) if "Passes.td" in files}
     if held != set(PHASES):
         sys.exit(f"generated_docs.py: PHASES differ from the folders with passes: {sorted(held ^ set(PHASES))}")
     pages = {"passes.md": passes(args.tblgen, args.include)}

@@ -28,7 +28,7 @@ MAY = {
                          "runtime/data", "runtime/checkpoint", "runtime/executor"],
     # The compiler. A plan's attributes stand below the ops that carry them.
     "dialects/pipeline": [],
-    "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares"],
+    "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares", "runtime/support/QuantizedMatrix"],
     "dialects/omnibal/rules": ["dialects/omnibal/ir", "dialects/pipeline", "runtime/support/Shares"],
     "dialects/omnibal/analysis": ["dialects/omnibal/ir", "dialects/omnibal/rules"],
     "dialects/omnibal/interpreter": ["dialects/omnibal/ir", "dialects/omnibal/rules", "dialects/pipeline", "runtime/support/Shares"],
@@ -42,6 +42,7 @@ MAY = {
     "passes/lower": ["dialects", "passes/common", "runtime/program"],
     "passes/cost": ["dialects", "passes/common", "passes/differentiate", "passes/lower", "passes/shard/LayerLayouts", "runtime/batching", "runtime/planner/model", "runtime/planner/step",
                     "runtime/planner/json", "runtime/program", "runtime/support"],
+    "passes/shard/search": ["dialects", "passes/common/OptimizerAttribute", "passes/cost", "passes/differentiate", "passes/shard", "runtime/planner/json", "runtime/planner/model", "runtime/support"],
     "passes/schedule": ["dialects", "passes/common", "runtime/planner/model", "runtime/program", "runtime/schedule"],
     "passes/layout": ["dialects", "passes/common", "passes/lower", "passes/schedule", "passes/shard/LayerLayouts", "runtime/planner/model", "runtime/planner/step",
                       "runtime/program", "runtime/schedule"],
@@ -52,6 +53,7 @@ MAY = {
     "passes/driver": ["dialects", "passes"],
     # On top: options and printing.
     "tools": ["tools", "passes", "dialects", "importers", "runtime"],
+    "tools/config": ["runtime/support"],
     "tools/report": ["runtime/planner", "runtime/support"],
     "test": ["test", "tools", "passes", "dialects", "importers", "runtime"],
 }
@@ -61,6 +63,7 @@ FOREIGN = [
     (re.compile(r"^google/protobuf|\.pb\.h$"), ["importers", "test/unit/importers"]),
     (re.compile(r"^(cuda|cublas|cudnn|nccl|nvrtc)"), ["runtime/backends/cuda", "test/support/fake_cuda"]),
     (re.compile(r"^mpi\.h$"), ["runtime/comm/mpi", "test"]),
+    (re.compile(r"^toml"), ["tools/config"]),
     (re.compile(r"^archive|^spng\.h|^turbojpeg\.h|^webp/"), ["runtime/data", "test"]),
 ]
 OURS = re.compile(r"^(runtime|dialects|importers|passes|tools|test|docs|examples)/")

@@ -18,6 +18,7 @@ from transformers import AutoImageProcessor, PreTrainedTokenizerFast
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+import originals
 import prepare
 import preparation
 from exporter.pictures.crossing import seen_pictures
@@ -167,7 +168,7 @@ class Processors(unittest.TestCase):
         with open(f"{self.folder}/in.json", "w") as file:
             json.dump([{"images": pictures, "messages": [dict(role=r, content=c) for r, c in turns]}], file)
         out = f"{kind.folder}/out"
-        arguments = ["prepare.py", kind.folder, f"{self.folder}/in.json", "--images", self.folder, "--out", out]
+        arguments = ["prepare.py", kind.folder, f"{self.folder}/in.json", "--images", self.folder, "--out", out, "--overwrite"]
         with mock.patch.object(sys, "argv", arguments), mock.patch.object(sys, "stdout", io.StringIO()):
             prepare.main()
         with tarfile.open(f"{out}/data-000000.tar") as tar:
@@ -281,6 +282,41 @@ class Processors(unittest.TestCase):
         kind.write("omnibal.json", dict(picture=[56, 56], tiles_below_each_other=4, aspect_ratio_id=1))
         with self.assertRaisesRegex(SystemExit, "arranges the tiles of a picture in another way"):
             self.prepared(kind)
+
+    def test_what_becomes_of_pictures_is_described(self):
+        """Each description was compared with the processor's pixels (picture_kinds.describe)."""
+        square = dict(height=28, width=28)
+        for make, wanted in ((llava, dict(kind="shortest_edge", edge=28, resample="bicubic", **square)),
+                             (internvl, dict(kind="tiles", min_tiles=1, max_tiles=4, resample="bicubic", **square)),
+                             (gemma3, dict(kind="fixed", resample="bilinear", **square)),
+                             (idefics3, dict(kind="splits", longest_edge=56, tile=28, split=True, resample="lanczos")),
+                             (qwen2_vl, dict(kind="units", factor=8, min_pixels=64, max_pixels=4096, resample="bicubic")),
+                             (glm4v, dict(kind="units", factor=8, min_pixels=32, max_pixels=4096, resample="bicubic"))):
+            with self.subTest(make.__name__):
+                kind = make(f"{self.folder}/{make.__name__}")
+                found = originals.Originals(prepare.load_model(kind.folder, None), kind.folder, None).kind
+                self.assertEqual({name: found[name] for name in found if name != "order"}, wanted)
+        # InternVL's processor asks for tiles, whatever the file of its pictures says.
+        kind = internvl(f"{self.folder}/internvl-uncut")
+        with open(f"{kind.folder}/preprocessor_config.json") as file:
+            settings = json.load(file)
+        kind.write("preprocessor_config.json", {**settings, "crop_to_patches": False})
+        found = originals.Originals(prepare.load_model(kind.folder, None), kind.folder, None).kind
+        self.assertEqual((found["kind"], found["max_tiles"]), ("tiles", 4))
+        for make in (mllama, llava_next):
+            kind = make(f"{self.folder}/{make.__name__}")
+            with self.subTest(make.__name__), self.assertRaisesRegex(SystemExit, "leave out --original-pictures"):
+                originals.Originals(prepare.load_model(kind.folder, None), kind.folder, None)
+
+    def test_a_processor_that_does_something_else_is_noticed(self):
+        """Settings alone are not believed."""
+        kind = llava(f"{self.folder}/llava")
+        model = prepare.load_model(kind.folder, None)
+        resize = type(model.processor.image_processor).resize
+        with mock.patch.object(type(model.processor.image_processor), "resize",
+                               lambda self, image, *a, **k: resize(self, image[..., ::-1], *a, **k)), \
+                self.assertRaisesRegex(SystemExit, "does something with pictures that omnibal-run does not do"):
+            originals.Originals(model, kind.folder, None)
 
     def test_question_and_answer(self):
         """A prefix that sees itself both ways ends where the answer begins, as the processor says for a suffix."""

@@ -1,6 +1,7 @@
 #include "tools/omnibal-batch/Input.h"
 #include "runtime/batching/io/LengthsCsv.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/data/pictures/GridFile.h"
 #include "runtime/support/Beside.h"
 #include "tools/report/Progress.h"
 #include <algorithm>
@@ -77,9 +78,10 @@ private:
 };
 
 Result<SampleLengths> readAnyLengths(const std::vector<std::string> &inputs,
-                                     const std::optional<PictureGrid> &grid) {
+                                     const ShardPictures &pictures) {
   if (std::all_of(inputs.begin(), inputs.end(), isShards)) {
-    OMNIBAL_ASSIGN_OR_RETURN(auto dataset, Dataset::open(inputs, grid));
+    OMNIBAL_ASSIGN_OR_RETURN(auto dataset,
+                             Dataset::open(inputs, pictures.grid, pictures.transform));
     return Counter(*dataset).count();
   }
   if (inputs.size() > 1)
@@ -91,6 +93,20 @@ Result<SampleLengths> readAnyLengths(const std::vector<std::string> &inputs,
 }
 
 } // namespace
+
+Result<ShardPictures> readShardPictures(const std::string &preprocess) {
+  ShardPictures pictures;
+  if (preprocess.empty())
+    return pictures;
+  OMNIBAL_ASSIGN_OR_RETURN(pictures.grid, readPictureGrid(preprocess));
+  OMNIBAL_ASSIGN_OR_RETURN(pictures.transform, PictureTransform::read(preprocess));
+  if (pictures.transform && pictures.transform->tileSize().has_value() == pictures.grid.has_value())
+    return invalid(preprocess +
+                   ": omnibal.original_pictures and merge_size do not belong together: pictures "
+                   "of kind \"units\" have units, and no others; take the file that prepare.py "
+                   "wrote");
+  return pictures;
+}
 
 std::string tablePath(const std::string &input) { return input == "-" ? "/dev/stdin" : input; }
 
@@ -107,11 +123,11 @@ std::string unknownPictures(const std::string &input) {
 }
 
 Result<SampleLengths> readLengths(const std::vector<std::string> &inputs,
-                                  const std::optional<PictureGrid> &grid, const LoadCost &cost) {
-  OMNIBAL_ASSIGN_OR_RETURN(SampleLengths lengths, readAnyLengths(inputs, grid));
-  bool pictures =
+                                  const ShardPictures &pictures, const LoadCost &cost) {
+  OMNIBAL_ASSIGN_OR_RETURN(SampleLengths lengths, readAnyLengths(inputs, pictures));
+  bool any =
       std::any_of(lengths.tiles.begin(), lengths.tiles.end(), [](int32_t n) { return n > 0; });
-  if (cost.tileSquareNs > 0 && pictures && !lengths.knowsPictures())
+  if (cost.tileSquareNs > 0 && any && !lengths.knowsPictures())
     std::cerr << "omnibal-batch: " << unknownPictures(inputs[0]) << "\n";
   return lengths;
 }
@@ -130,11 +146,10 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
 }
 
 Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs,
-                              const std::optional<PictureGrid> &grid, const LoadCost &cost,
-                              Mix &mix) {
+                              const ShardPictures &pictures, const LoadCost &cost, Mix &mix) {
   SampleLengths all;
   for (const WeightedInput &input : inputs) {
-    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}, grid, cost));
+    OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}, pictures, cost));
     for (int64_t i = 0; i < one.size(); ++i)
       all.add(one, i);
     mix.sizes.push_back(one.size());

@@ -4,7 +4,6 @@
 #include "runtime/batching/lengths/Candidates.h"
 #include "runtime/batching/lengths/EpochPlan.h"
 #include "runtime/batching/lengths/GroupsFile.h"
-#include "runtime/data/GridFile.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/NumberText.h"
 #include "tools/omnibal-batch/Chart.h"
@@ -142,11 +141,8 @@ std::string table(const EpochPlan &plan) {
 }
 
 Result<SampleLengths> readSamples(const ToolOptions &o) {
-  std::optional<PictureGrid> grid;
-  if (!o.preprocess.empty()) {
-    OMNIBAL_ASSIGN_OR_RETURN(grid, readPictureGrid(o.preprocess));
-  }
-  return readLengths(o.inputs, grid, {});
+  OMNIBAL_ASSIGN_OR_RETURN(const ShardPictures pictures, readShardPictures(o.preprocess));
+  return readLengths(o.inputs, pictures, {});
 }
 
 LengthGroupFiles filesOf(const EpochPlan &plan) {

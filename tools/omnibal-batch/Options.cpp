@@ -1,9 +1,10 @@
 #include "tools/omnibal-batch/Options.h"
 #include "runtime/batching/io/BatchesFolder.h"
 #include "tools/NumberChecks.h"
+#include "tools/WordChecks.h"
+#include "tools/config/CommandLine.h"
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <iostream>
 
 namespace omnibal::rt {
 namespace {
@@ -112,14 +113,13 @@ void addLengthGroupFlags(CLI::App &app, ToolOptions &o, std::string &curriculum)
 } // namespace
 
 bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
-  CLI::App app(
-      "omnibal-batch: sample lengths in, groups of equal load for every rank and step out");
+  CLI::App app("omnibal-batch: sample lengths in, groups of equal load for every rank and step out",
+               "omnibal-batch");
   app.footer(example);
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "omnibal-batch " OMNIBAL_VERSION);
-  app.set_config("--config", "", "TOML file that can hold any of these flags");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  config::addConfigOptions(app);
   BatchOptions &b = o.batching;
   app.add_option("lengths", o.inputs,
                  "Table of lengths (.csv), or WebDataset shards (.tar) or folders with them")
@@ -132,7 +132,8 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--preprocess", o.preprocess,
                  "preprocessor_config.json of a model of dynamic resolution: tiles are then the "
-                 "pictures' units of merge_size x merge_size patches, which become one token each");
+                 "pictures' units of merge_size x merge_size patches, which become one token each; "
+                 "or that of shards which hold pictures as they are, which says how they are cut");
   app.add_option("--tiles", b.tilesCap, "Most tiles of a group")->check(wholeNumber(1, largestCap));
   app.add_option("--tokens", b.tokensCap, "Most tokens of a group")
       ->check(wholeNumber(1, largestCap));
@@ -150,12 +151,12 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   app.add_option("--method", method,
                  "plan: patterns of a linear program, rows of equal sums; the others to compare "
                  "(hbp with --length-groups)")
-      ->check(CLI::IsMember({"plan", "isf", "random", "sorted", "hbp"}))
+      ->check(word({"plan", "isf", "random", "sorted", "hbp"}))
       ->capture_default_str();
   app.add_option("--oversize", oversize,
                  "Samples over a cap: error names them, own-group gives each a group to itself, "
                  "skip leaves them out")
-      ->check(CLI::IsMember({"error", "own-group", "skip"}))
+      ->check(word({"error", "own-group", "skip"}))
       ->capture_default_str();
   app.add_option(
       "--cost", o.cost,
@@ -183,12 +184,8 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   app.add_option("--report", o.report, "Page with pictures of the balance (.html)");
   app.add_flag("--json", o.json, "Print batches.json's object instead of the table");
   addLengthGroupFlags(app, o, curriculum);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    exitCode = app.exit(error) == 0 ? 0 : 2;
+  if (!config::parseCommandLine(app, argc, argv, exitCode))
     return false;
-  }
   o.ranksGiven = ranks->count() > 0;
   o.hbp = method == "hbp";
   b.method = o.hbp ? BatchMethod::Plan : *batchMethodNamed(method);
@@ -196,11 +193,8 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
   std::string problem = !curriculum.empty() && !parseCurriculum(curriculum, o)
                             ? "--curriculum " + curriculum + ": steps, or steps:modes, are expected"
                             : check(o);
-  if (!problem.empty()) {
-    std::cerr << "omnibal-batch: " << problem << "\nRun with --help for more information.\n";
-    exitCode = 2;
-    return false;
-  }
+  if (!problem.empty())
+    return config::refuse(app, problem, exitCode);
   return true;
 }
 

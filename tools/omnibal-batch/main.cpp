@@ -1,7 +1,6 @@
 //===- main.cpp - omnibal-batch: groups of equal load for every rank and step ---------------===//
 #include "runtime/batching/io/CheckBatches.h"
 #include "runtime/batching/io/CostFile.h"
-#include "runtime/data/GridFile.h"
 #include "runtime/support/AtomicFile.h"
 #include "tools/omnibal-batch/Input.h"
 #include "tools/omnibal-batch/LengthGroupsRun.h"
@@ -148,9 +147,9 @@ private:
 
   Status readInput() {
     OMNIBAL_ASSIGN_OR_RETURN(std::vector<WeightedInput> mix, parseMix(options.mix));
-    OMNIBAL_ASSIGN_OR_RETURN(auto grid, readGrid());
-    auto read = mix.empty() ? readLengths(options.inputs, grid, record.options.cost)
-                            : readMix(mix, grid, record.options.cost, record.mix);
+    OMNIBAL_ASSIGN_OR_RETURN(ShardPictures pictures, readPictures());
+    auto read = mix.empty() ? readLengths(options.inputs, pictures, record.options.cost)
+                            : readMix(mix, pictures, record.options.cost, record.mix);
     OMNIBAL_RETURN_IF_ERROR(read.status());
     lengths = *std::move(read);
     if (record.mix.isSet()) {
@@ -162,14 +161,12 @@ private:
     return Status::ok();
   }
 
-  Result<std::optional<PictureGrid>> readGrid() const {
-    if (options.preprocess.empty())
-      return std::optional<PictureGrid>();
-    OMNIBAL_ASSIGN_OR_RETURN(auto grid, readPictureGrid(options.preprocess));
-    if (!grid)
+  Result<ShardPictures> readPictures() const {
+    OMNIBAL_ASSIGN_OR_RETURN(ShardPictures pictures, readShardPictures(options.preprocess));
+    if (!options.preprocess.empty() && !pictures.grid && !pictures.transform)
       std::cerr << "omnibal-batch: " << options.preprocess
                 << " has no merge_size: pictures have one size, and each counts as one tile\n";
-    return grid;
+    return pictures;
   }
 
   Status balanceSamples() {

@@ -1,5 +1,6 @@
 #include "tools/omnibal-compile/AdapterOptions.h"
 #include "tools/NumberChecks.h"
+#include "tools/WordChecks.h"
 
 namespace omnibal::compile {
 
@@ -29,6 +30,30 @@ void addAdapterOptions(CLI::App &app, Options &o) {
   app.add_option("--modules-to-save", o.modulesToSave,
                  "with --lora: regular expression over parameter names whose modules train beside "
                  "the adapters, all of their parameters");
+  app.add_option("--quantize-frozen", o.quantizeFrozen,
+                 "store the frozen weights of linear layers in int8 (a scale for each row) or nf4 "
+                 "(4 bits, a scale for 64 numbers): those below adapters, or of --quantize-match")
+      ->check(rt::word({"int8", "nf4"}));
+  app.add_option("--quantize-match", o.quantizeMatch,
+                 "with --quantize-frozen: regular expression over names of weights (with or "
+                 "without .weight) of the linear layers whose frozen weights are quantized");
+}
+
+std::string checkQuantizeOptions(const CLI::App &app, const Options &options) {
+  if (options.quantizeFrozen.empty())
+    return app.count("--quantize-match") > 0 ? "--quantize-match needs --quantize-frozen" : "";
+  if (options.target != "host")
+    return "--quantize-frozen needs --target host: the kernels of target " + options.target +
+           " read no quantized weights yet";
+  if (options.dividesStages())
+    return "--quantize-frozen does not go together with --model-parallel whose parts divide "
+           "weights; --layouts none lets all parts do the same";
+  if (app.count("--quantize-match") > 0 && options.quantizeMatch.empty())
+    return "--quantize-match is empty; leave it out to quantize the weights below the adapters";
+  if (options.quantizeMatch.empty() && options.lora.empty())
+    return "--quantize-frozen needs --lora, below whose adapters weights are quantized, or "
+           "--quantize-match to say which frozen weights are";
+  return "";
 }
 
 std::string checkAdapterOptions(const CLI::App &app, const Options &options) {

@@ -33,4 +33,22 @@ std::string adapterText(const rt::Program &program) {
          " parameters train (" + share + ")\n";
 }
 
+std::string quantizedText(const rt::Program &program) {
+  int64_t weights = 0, numbers = 0, bytes = 0;
+  const char *kind = "";
+  for (const rt::Stage *stage : program.firstParts())
+    for (const rt::Parameter &q : stage->parameters)
+      if (q.counted && q.quantization != rt::Quantization::None) {
+        ++weights;
+        numbers += q.wholeElements();
+        bytes += q.dataBytes();
+        kind = nameOf(q.quantization);
+      }
+  if (weights == 0)
+    return "";
+  return "\nquantized: " + grouped(weights) + " frozen weights with " + grouped(numbers) +
+         " numbers in " + kind + " take " + grouped(bytes) + " bytes, and as float32 " +
+         grouped(4 * numbers) + "\n";
+}
+
 } // namespace omnibal::compile

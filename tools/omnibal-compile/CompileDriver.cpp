@@ -64,7 +64,8 @@ public:
     for (size_t m = 0; m < plans().size(); ++m)
       tables.push_back(stageTable(plans()[m], tableFacts(m)));
     llvm::outs() << llvm::join(tables, "\n") << programText()
-                 << adapterText(record->laidOut.program->program);
+                 << adapterText(record->laidOut.program->program)
+                 << quantizedText(record->laidOut.program->program);
     if (options.ranks > 0)
       llvm::outs() << rankTable(record->ranks);
     return failed(flush("writing the stage table")) || failed(writeFiles()) ? 1 : 0;
@@ -100,11 +101,15 @@ private:
     pipeline.loraAlpha = options.loraAlpha;
     pipeline.rslora = options.rslora;
     pipeline.modulesToSave = options.modulesToSave;
+    pipeline.quantizeFrozen = options.quantizeFrozen;
+    pipeline.quantizeMatch = options.quantizeMatch;
     if (options.routerLossCoefficient) // so many digits that it is the same number again
       pipeline.routerLossCoefficient =
           llvm::formatv("{0:e17}", *options.routerLossCoefficient).str();
     pipeline.labelSmoothing = options.labelSmoothing;
     pipeline.zLoss = options.zLoss;
+    pipeline.optimizer = options.optimizer;
+    pipeline.ema = options.ema;
     pipeline.target = options.target;
     pipeline.compute = options.dtype;
     pipeline.cluster = options.cluster;
@@ -115,6 +120,7 @@ private:
     pipeline.zero = options.zero;
     pipeline.parts = options.modelParallel;
     pipeline.layouts = options.layouts;
+    pipeline.layoutPrice = options.layoutPrice;
     pipeline.memoryLimitBytes = options.memoryLimitBytes;
     if (options.deviceGiven)
       pipeline.device = options.device;

@@ -3,6 +3,8 @@
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/support/Formats.h"
 #include "tools/NumberChecks.h"
+#include "tools/WordChecks.h"
+#include "tools/config/CommandLine.h"
 #include "tools/omnibal-compile/AdapterOptions.h"
 #include "tools/omnibal-compile/LengthGroupOptions.h"
 #include <CLI/CLI.hpp>
@@ -17,17 +19,27 @@ then train with
   omnibal-run program/ --weights model.safetensors --data data-*.tar --preprocess preprocessor_config.json \
       --steps-file steps.jsonl)";
 
-/// A number in the range, or the word that is `meaning`.
-CLI::Validator autoOr(int64_t least, int64_t most, int64_t meaning) {
-  return CLI::Validator(
-      [=](std::string &text) {
-        if (text == "auto") {
-          text = std::to_string(meaning);
-          return std::string();
-        }
-        return rt::wholeNumber(least, most)(text);
+/// What a number may be, and what it is for the word auto.
+struct NumberOrAuto {
+  int64_t least, most, automatic;
+};
+
+void addNumberOrAuto(CLI::App &app, const char *flag, int64_t &value, NumberOrAuto range,
+                     const char *help) {
+  CLI::Validator check(
+      [range](std::string &text) {
+        return text == "auto" ? std::string() : rt::wholeNumber(range.least, range.most)(text);
       },
       "or auto");
+  app.add_option_function<std::string>(
+         flag,
+         [&value, range](const std::string &text) {
+           value = text == "auto" ? range.automatic : std::strtoll(text.c_str(), nullptr, 10);
+         },
+         help)
+      ->type_name("INT")
+      ->default_str(std::to_string(value))
+      ->check(check);
 }
 
 constexpr int64_t mostRanks = int64_t{1} << 20;
@@ -67,25 +79,27 @@ void describeMicrobatches(CLI::App &app, Options &o) {
 
 void describeRanks(CLI::App &app, Options &o) {
   app.option_defaults()->group("Ranks");
-  app.add_option("--stages", o.stages, "pipeline stages; with --ranks also auto")
-      ->capture_default_str()
-      ->transform(autoOr(1, mostRanks, 0));
-  app.add_option("--data-parallel", o.dataParallel,
-                 "data-parallel replicas; with --ranks also auto")
-      ->capture_default_str()
-      ->transform(autoOr(1, mostRanks, 0));
-  app.add_option("--zero", o.zero,
-                 "1: the replicas divide the optimizer's moments, and its float32 values where the "
-                 "model computes in bfloat16, among themselves (ZeRO-1); with --ranks also auto")
-      ->capture_default_str()
-      ->transform(autoOr(0, 1, -1));
+  addNumberOrAuto(app, "--stages", o.stages, {1, mostRanks, 0},
+                  "pipeline stages; with --ranks also auto");
+  addNumberOrAuto(app, "--data-parallel", o.dataParallel, {1, mostRanks, 0},
+                  "data-parallel replicas; with --ranks also auto");
+  addNumberOrAuto(
+      app, "--zero", o.zero, {0, 1, -1},
+      "1: the replicas divide the optimizer's moments, and its float32 values where the "
+      "model computes in bfloat16, among themselves (ZeRO-1); with --ranks also auto");
   app.add_option("--model-parallel", o.modelParallel,
-                 "ranks that run a stage of a replica together, as its parts; needs --layouts")
+                 "ranks that run a stage of a replica together, as its parts")
       ->capture_default_str()
       ->check(rt::wholeNumber(1, 65536));
   app.add_option("--layouts", o.layouts,
-                 "with --model-parallel: how the parts hold parameters (JSON)")
-      ->check(CLI::ExistingFile);
+                 "with --model-parallel: what the parts do: search, a file that says how they hold "
+                 "parameters (JSON), or none, and all of them do the same")
+      ->capture_default_str()
+      ->check(CLI::ExistingFile | CLI::IsMember({"search", "none"}));
+  app.add_option("--layout-price", o.layoutPrice,
+                 "with --layouts search: nanoseconds that a byte of a rank's memory is worth; by "
+                 "default the least time of a micro-batch for all of it")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--ranks", o.ranks,
                  "ranks to divide into stages and replicas, and whether with --zero, by search")
       ->check(rt::wholeNumber(1, mostRanks));
@@ -100,11 +114,11 @@ void describePlan(CLI::App &app, Options &o) {
       ->check(CLI::PositiveNumber);
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
-      ->check(CLI::IsMember({"search", "layers", "parameters", "greedy"}));
+      ->check(rt::word({"search", "layers", "parameters", "greedy"}));
   app.add_option("--remat", o.remat,
                  "rematerialization: as memory demands, none, or every layer, in full or in part")
       ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "none", "selective-1", "selective-2", "selective-3", "full"}));
+      ->check(rt::word({"auto", "none", "selective-1", "selective-2", "selective-3", "full"}));
   CLI::Validator schedule(
       [](std::string &name) {
         bool known = name == "auto" || name == "per-step" || planner::chunksPerStage(name);
@@ -124,7 +138,7 @@ void describePlan(CLI::App &app, Options &o) {
          "with --schedule per-step: whether large vision inputs may run in parts, which pays where "
          "a step has fewer than twice as many micro-batches as stages")
       ->default_str("auto")
-      ->check(CLI::IsMember({"auto", "off"}));
+      ->check(rt::word({"auto", "off"}));
   app.add_option("--plan", o.plan, "plan by hand (JSON; `cuts` alone are enough)")
       ->check(CLI::ExistingFile);
 }
@@ -146,7 +160,7 @@ void describeTraining(CLI::App &app, Options &o) {
   app.option_defaults()->group("What trains");
   app.add_option("--freeze", o.freeze, "parts that do not train: vision,projector,language")
       ->delimiter(',')
-      ->check(CLI::IsMember({"vision", "projector", "language"}));
+      ->check(rt::word({"vision", "projector", "language"}));
   app.add_option("--freeze-match", o.freezeMatch,
                  "regular expression over parameter names that do not train");
   addAdapterOptions(app, o);
@@ -154,6 +168,16 @@ void describeTraining(CLI::App &app, Options &o) {
                  "what the balancing loss of routers counts beside the mean loss of a token; 0: it "
                  "is left out (default: as the model has it)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option(
+         "--optimizer", o.optimizer,
+         "how parameters are updated: adamw keeps two moments of each, adamw8bit these in 8 "
+         "bits, lion and sgd (with momentum) one, and muon one of the matrices, which it "
+         "orthogonalizes")
+      ->capture_default_str()
+      ->check(rt::word({"adamw", "lion", "sgd", "muon", "adamw8bit"}));
+  app.add_flag("--ema", o.ema,
+               "keep a moving average of every value that trains (omnibal-run --ema-decay), which "
+               "is four bytes more of each");
   app.add_option("--label-smoothing", o.labelSmoothing,
                  "share of every label that all tokens of the vocabulary have alike, in [0, 1)")
       ->capture_default_str()
@@ -169,14 +193,14 @@ void describeTarget(CLI::App &app, Options &o) {
   app.option_defaults()->group("Target");
   app.add_option("--target", o.target, "backend that runs the program")
       ->capture_default_str()
-      ->check(CLI::IsMember({"host", "cuda"}));
+      ->check(rt::word({"host", "cuda"}));
   app.add_option("--dtype", o.dtype,
                  "numbers of activations and products (default: float32 on the host, bfloat16 on "
                  "cuda)")
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
+      ->check(rt::word({"float32", "bfloat16"}));
   app.add_option("--cpu", o.cpu, "processor that generated code is for")
       ->capture_default_str()
-      ->check(CLI::IsMember({"x86-64-v3", "native"}));
+      ->check(rt::word({"x86-64-v3", "native"}));
   app.add_option("--cuda-toolkit", o.cudaToolkit,
                  "CUDA toolkit whose ptxas and fatbinary assemble generated code (default: "
                  "CUDA_HOME, PATH, /usr/local/cuda)")
@@ -256,26 +280,32 @@ std::string checkRanks(const CLI::App &app, Options &options) {
     return "--ranks needs --groups, the micro-batches of a step of all replicas together";
   options.stages = isGiven("--stages") ? options.stages : 0;
   options.dataParallel = isGiven("--data-parallel") ? options.dataParallel : 0;
-  options.zero = isGiven("--zero") ? options.zero : -1;
+  // Muon needs matrices whole, which shares of the optimizer's state are not.
+  options.zero = isGiven("--zero") ? options.zero : options.optimizer == "muon" ? 0 : -1;
   return "";
 }
 
-/// What is wrong with how the parts of stages are said to differ; empty: nothing.
+/// What is wrong with what the parts of stages do; empty: nothing.
 std::string checkLayouts(const CLI::App &app, const Options &options) {
-  if (app.count("--layouts") == 0)
-    return options.modelParallel == 1
-               ? ""
-               : "--model-parallel needs --layouts: without it all parts of a stage do the same";
-  if (options.modelParallel == 1)
-    return "--layouts needs --model-parallel, the number of parts of a stage";
+  if (options.modelParallel == 1) {
+    for (const char *flag : {"--layouts", "--layout-price"})
+      if (app.count(flag) > 0)
+        return std::string(flag) + " needs --model-parallel, the number of parts of a stage";
+    return "";
+  }
+  if (app.count("--layout-price") > 0 && options.layouts != "search")
+    return "--layout-price is of layouts that are searched; leave it or --layouts out";
   if (app.count("--ranks") > 0)
     return "--ranks divides ranks into stages and replicas, and no stage into parts; leave out "
-           "--layouts and --model-parallel, or say --stages and --data-parallel";
+           "--model-parallel, or say --stages and --data-parallel";
+  if (!options.dividesStages())
+    return "";
   for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host"),
                                {"--schedule per-step", options.schedule == "per-step"},
                                {"--emit-length-groups", !options.emitLengthGroups.empty()}})
     if (isWrong)
-      return std::string(flag) + " does not go together with --layouts yet";
+      return std::string(flag) + " does not go together with parts that differ yet; --layouts none "
+                                 "lets all parts do the same";
   return "";
 }
 
@@ -310,15 +340,11 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
                            {rt::formats::program, rt::formats::stepProgram,
                             rt::formats::modesProgram, rt::formats::stepProblem, rt::formats::plan,
                             rt::formats::planProblem, rt::formats::calibration}));
-  app.set_config("--config", "", "TOML file that may hold any of these options");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  config::addConfigOptions(app);
   describe(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    exitCode = app.exit(error) == 0 ? 0 : 2;
+  if (!config::parseCommandLine(app, argc, argv, exitCode))
     return false;
-  }
+  // One line: much of it is about files, which --help does not explain.
   auto refuse = [&](const std::string &wrong) {
     std::cerr << "omnibal-compile: " << wrong << std::endl;
     exitCode = 2;
@@ -332,6 +358,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   if (wrong.empty())
     wrong = checkAdapterOptions(app, options);
   if (wrong.empty())
+    wrong = checkQuantizeOptions(app, options);
+  if (wrong.empty())
     wrong = checkLengthGroups(app, options);
   if (!wrong.empty())
     return refuse(wrong);
@@ -342,32 +370,23 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
           plansProgram(options) ? applyLengthGroups(options, given) : rt::Status::ok();
       !status)
     return refuse(status.message());
-  if (!options.layouts.empty() && options.hasModes())
-    return refuse("--batches " + options.batches +
-                  " has several length groups, which do not go together with --layouts yet");
+  if (options.dividesStages() && options.hasModes())
+    return refuse(
+        "--batches " + options.batches +
+        " has several length groups, which do not go together with parts that differ yet; "
+        "--layouts none lets all parts do the same");
   options.deviceGiven = app.count("--device") > 0;
   if (!options.deviceGiven && options.target == "cuda")
     options.device = "h100";
   if (options.dtype.empty())
     options.dtype = options.target == "cuda" ? "bfloat16" : "float32";
-  if (options.target == "host" && options.dtype != "float32") {
-    std::cerr << "omnibal-compile: --dtype bfloat16 needs --target cuda; the host backend computes "
-                 "in float32\n";
-    exitCode = 2;
-    return false;
-  }
+  if (options.target == "host" && options.dtype != "float32")
+    return refuse("--dtype bfloat16 needs --target cuda; the host backend computes in float32");
   const std::vector<std::string> ways = lower::gpuCodeNames();
-  if (std::find(ways.begin(), ways.end(), options.gpuCode) == ways.end()) {
-    std::cerr << "omnibal-compile: --gpu-code: " << options.gpuCode << " not in "
-              << CLI::detail::generate_set(ways) << "\n";
-    exitCode = 2;
-    return false;
-  }
-  if (plansProgram(options) && options.output.empty() && !options.dryRun) {
-    std::cerr << "omnibal-compile: give -o PROGRAM/ (or --dry-run to plan only)\n";
-    exitCode = 2;
-    return false;
-  }
+  if (std::find(ways.begin(), ways.end(), options.gpuCode) == ways.end())
+    return refuse("--gpu-code: " + options.gpuCode + " not in " + CLI::detail::generate_set(ways));
+  if (plansProgram(options) && options.output.empty() && !options.dryRun)
+    return refuse("give -o PROGRAM/ (or --dry-run to plan only)");
   return true;
 }
 

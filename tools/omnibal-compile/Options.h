@@ -16,8 +16,9 @@ struct Options {
   /// Of several training modes the largest caps; each mode has its own micro-batches.
   int64_t tiles = 0, tokens = 0, microbatches = 4;
   int64_t stages = 1, dataParallel = 1, zero = 0;
-  int64_t modelParallel = 1; ///< ranks that run a stage together
-  std::string layouts;       ///< of what they do; a file
+  int64_t modelParallel = 1;      ///< ranks that run a stage together
+  std::string layouts = "search"; ///< of what they do: search, none or a file
+  double layoutPrice = -1;        ///< of layouts that are searched
   /// To divide into stages and replicas, of which 0 are as many as is best (of zero: -1); 0: the
   /// division is given.
   int64_t ranks = 0;
@@ -37,8 +38,11 @@ struct Options {
   int64_t loraRank = 16;
   double loraAlpha = 32;
   bool rslora = false;
+  std::string quantizeFrozen, quantizeMatch;   ///< int8 or nf4 (empty: no); which weights
   std::optional<double> routerLossCoefficient; ///< none: the graph's
   double labelSmoothing = 0, zLoss = 0;
+  std::string optimizer = "adamw";
+  bool ema = false;
   int64_t memoryLimitBytes = 0; ///< 0: none
   std::string batches;
   std::vector<std::string> calibration;
@@ -48,6 +52,8 @@ struct Options {
   int64_t tokensPerStep = 0; ///< 0: not given
   bool dryRun = false, dumpPassPipeline = false;
 
+  /// Whether the parts of a stage may do different things.
+  bool dividesStages() const { return modelParallel > 1 && layouts != "none"; }
   /// Whether the program's training modes are those of the length groups, as caps and micro-batches
   /// alone do not say all of them.
   bool hasModes() const {

@@ -1,7 +1,8 @@
 #include "tools/omnibal-plan/Options.h"
 #include "runtime/support/Formats.h"
 #include "tools/NumberChecks.h"
-#include <iostream>
+#include "tools/WordChecks.h"
+#include "tools/config/CommandLine.h"
 
 namespace omnibal::plan {
 namespace {
@@ -46,7 +47,8 @@ std::string problemWith(const Options &o) {
 } // namespace
 
 bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
-  CLI::App app("omnibal-plan: stage cuts, rematerialization and schedule, with a proved bound");
+  CLI::App app("omnibal-plan: stage cuts, rematerialization and schedule, with a proved bound",
+               "omnibal-plan");
   app.footer(example);
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -55,8 +57,7 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
                                                 {rt::formats::plan, rt::formats::planProblem,
                                                  rt::formats::planExport, rt::formats::stepPlan,
                                                  rt::formats::stepProblem}));
-  app.set_config("--config", "", "TOML file that can hold any of these flags");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  config::addConfigOptions(app);
   app.add_option("files", o.files, "PROBLEM.json; with --check PROBLEM.json PLAN.json")
       ->required()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -72,7 +73,7 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.add_option("--export", o.exportTo,
                  "Print the plan for another trainer: megatron (its flags) or json (with the names "
                  "of every chunk's layers)")
-      ->check(CLI::IsMember({"megatron", "json"}));
+      ->check(rt::word({"megatron", "json"}));
   app.add_option(
       "--steps", o.steps,
       "Plan every step of this file of loads (JSON, a line a step); the problem is a step problem");
@@ -81,7 +82,7 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.add_option_function<std::string>(
          "--sub-microbatches", [&](const std::string &word) { o.maySplitSteps = word == "auto"; },
          "Whether plans of steps may divide the pictures of a micro-batch: auto (default) or off")
-      ->check(CLI::IsMember({"auto", "off"}));
+      ->check(rt::word({"auto", "off"}));
   app.add_option("--actions", o.stepActions, "Work for a step's plan: actions put into lists")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}))
       ->capture_default_str();
@@ -89,17 +90,10 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}))
       ->capture_default_str();
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    exitCode = app.exit(error) == 0 ? 0 : 2;
+  if (!config::parseCommandLine(app, argc, argv, exitCode))
     return false;
-  }
-  if (std::string problem = problemWith(o); !problem.empty()) {
-    std::cerr << "omnibal-plan: " << problem << "\nRun with --help for more information.\n";
-    exitCode = 2;
-    return false;
-  }
+  if (std::string problem = problemWith(o); !problem.empty())
+    return config::refuse(app, problem, exitCode);
   return true;
 }
 

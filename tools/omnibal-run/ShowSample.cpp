@@ -1,7 +1,7 @@
 #include "tools/omnibal-run/ShowSample.h"
 #include "runtime/data/DataLoader.h"
-#include "runtime/data/EncodePng.h"
-#include "runtime/data/Image.h"
+#include "runtime/data/pictures/EncodePng.h"
+#include "runtime/data/pictures/Image.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/training/Session.h"
 #include <algorithm>
@@ -93,26 +93,34 @@ std::string fileOf(const std::string &folder, std::string key, int64_t picture) 
   return (std::filesystem::path(folder) / (key + "." + std::to_string(picture) + ".png")).string();
 }
 
+/// One line, and the file that was asked for. `number`: among all that the model sees of the
+/// sample.
+Status printPicture(const Image &image, int64_t number, const std::string &size,
+                    const DataSource &data, const std::string &key, const RunOptions &options,
+                    std::ostream &out) {
+  out << "picture " << number << ": " << image.width << " x " << image.height << " pixels, " << size
+      << ", values " << rangeOf(image, data.preprocess);
+  if (!options.output.empty()) {
+    const std::string file = fileOf(options.output, key, number);
+    OMNIBAL_ASSIGN_OR_RETURN(std::string png, encodePng(image));
+    OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(file, png));
+    out << ", written to " << file;
+  }
+  out << "\n";
+  return Status::ok();
+}
+
 Status printPictures(const DataSource &data, const Program &program, int64_t index,
                      const Sample &sample, const RunOptions &options, std::ostream &out) {
   const bool grid = program.info.grid.has_value();
-  const int64_t pictures =
-      grid ? static_cast<int64_t>(sample.pictures.size()) : data.dataset->tiles(index);
-  for (int64_t p = 0; p < pictures; ++p) {
-    OMNIBAL_ASSIGN_OR_RETURN(Image image, data.dataset->picture(index, p));
-    out << "picture " << p << ": " << image.width << " x " << image.height << " pixels, ";
-    if (grid)
-      out << counted(sample.pictures[p].count(), "unit") << ", ";
-    else
-      out << counted(program.info.tokensPerTile, "token") << ", ";
-    out << "values " << rangeOf(image, data.preprocess);
-    if (!options.output.empty()) {
-      const std::string file = fileOf(options.output, sample.key, p);
-      OMNIBAL_ASSIGN_OR_RETURN(std::string png, encodePng(image));
-      OMNIBAL_RETURN_IF_ERROR(writeFileAtomically(file, png));
-      out << ", written to " << file;
-    }
-    out << "\n";
+  const int64_t pictures = data.dataset->pictures(index);
+  for (int64_t p = 0, number = 0; p < pictures; ++p) {
+    OMNIBAL_ASSIGN_OR_RETURN(std::vector<Image> tiles, data.dataset->picture(index, p));
+    for (const Image &image : tiles)
+      OMNIBAL_RETURN_IF_ERROR(printPicture(image, number++,
+                                           grid ? counted(sample.pictures[p].count(), "unit")
+                                                : counted(program.info.tokensPerTile, "token"),
+                                           data, sample.key, options, out));
   }
   const std::vector<int64_t> &tile = program.info.tileShape;
   if (pictures == 0 || (!grid && tile.size() != 3))

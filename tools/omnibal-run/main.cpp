@@ -3,7 +3,7 @@
 #include "runtime/comm/Gather.h"
 #include "runtime/comm/launch/Launch.h"
 #include "runtime/data/DataLoader.h"
-#include "runtime/data/GridFile.h"
+#include "runtime/data/pictures/GridFile.h"
 #include "runtime/executor/BackendPlugin.h"
 #include "runtime/executor/StepRuns.h"
 #include "runtime/program/Names.h"
@@ -11,6 +11,7 @@
 #include "runtime/program/RankGrid.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/RecordSignal.h"
 #include "runtime/support/StopSignals.h"
 #include "runtime/training/ExportCheckpoint.h"
 #include "runtime/training/ProcessMemory.h"
@@ -36,10 +37,46 @@
 
 namespace omnibal::rt {
 
+namespace {
+
+/// How the pictures of the shards are resized and cut, where the file says it. Its tiles must be
+/// the program's.
+Result<std::optional<PictureTransform>> readTransform(const std::string &path,
+                                                      const Program &program) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::optional<PictureTransform> transform, PictureTransform::read(path));
+  const std::vector<int64_t> &shape = program.info.tileShape;
+  if (!transform || (!program.info.grid && shape.size() != 3))
+    return transform;
+  const std::optional<ImageSize> tile = transform->tileSize();
+  const std::string other = path + ": omnibal.original_pictures makes ";
+  if (tile.has_value() == program.info.grid.has_value())
+    return invalid(other + (tile ? "tiles of one size" : "pictures of their own sizes") +
+                   ", but the program takes " +
+                   (tile ? "pictures of their own sizes" : "tiles of one size") +
+                   "; take the file that prepare.py wrote for that model");
+  if (tile && *tile != ImageSize{shape[1], shape[2]})
+    return invalid(other + "tiles of " + std::to_string(tile->width) + " x " +
+                   std::to_string(tile->height) + " pixels, but the program's are " +
+                   std::to_string(shape[2]) + " x " + std::to_string(shape[1]));
+  return transform;
+}
+
+Result<std::shared_ptr<const Dataset>> openDataset(const std::vector<std::string> &shards,
+                                                   const RunOptions &options,
+                                                   const Program &program) {
+  std::optional<PictureTransform> transform;
+  if (!options.preprocess.empty()) {
+    OMNIBAL_ASSIGN_OR_RETURN(transform, readTransform(options.preprocess, program));
+  }
+  return Dataset::open(shards, program.info.grid, transform);
+}
+
+} // namespace
+
 Result<DataSource> openData(const std::vector<std::string> &shards, const RunOptions &options,
                             const Program &program) {
   DataSource data;
-  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, Dataset::open(shards, program.info.grid));
+  OMNIBAL_ASSIGN_OR_RETURN(data.dataset, openDataset(shards, options, program));
   bool pixels = false;
   for (const Stage &stage : program.stageList)
     for (const auto &[name, mode] : stage.modes)
@@ -89,7 +126,7 @@ Status checkWritable(const std::filesystem::path &folder, const std::string &fla
 }
 
 /// A result in place of its source is wanted in so many words only.
-Status checkOverwriting(const RunOptions &o) {
+Status checkOverwriting(const RunOptions &o, const std::string &folder, const std::string &flag) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   std::vector<fs::path> sources = {o.weights};
@@ -97,8 +134,8 @@ Status checkOverwriting(const RunOptions &o) {
     sources = {fs::absolute(o.weights).parent_path(),
                fs::weakly_canonical(o.weights, ignored).parent_path()};
   for (const fs::path &source : sources)
-    if (!o.overwrite && fs::equivalent(o.save, source, ignored))
-      return invalid("--save: " + o.save +
+    if (!o.overwrite && fs::equivalent(folder, source, ignored))
+      return invalid(flag + ": " + folder +
                      " is the folder of --weights; choose another, or replace these weights with "
                      "--overwrite");
   return Status::ok();
@@ -107,12 +144,13 @@ Status checkOverwriting(const RunOptions &o) {
 /// Finds out before the work, not after it, that its result cannot be written.
 Status checkOutputs(const RunOptions &o) {
   const bool trains = o.trains(), saves = trains || !o.exportCheckpoint.empty();
-  if (saves && !o.save.empty())
-    OMNIBAL_RETURN_IF_ERROR(checkOverwriting(o));
   for (auto [folder, flag] :
-       {std::pair{&o.save, "--save"}, std::pair{&o.checkpoint, "--checkpoint"}}) {
-    if (folder->empty() || !saves)
+       {std::pair{&o.save, "--save"}, std::pair{&o.saveAverages, "--save-ema"},
+        std::pair{&o.checkpoint, "--checkpoint"}, std::pair{&o.profile, "--profile"}}) {
+    if (folder->empty() || !saves || (folder == &o.profile && !trains))
       continue;
+    if (folder == &o.save || folder == &o.saveAverages)
+      OMNIBAL_RETURN_IF_ERROR(checkOverwriting(o, *folder, flag));
     std::error_code error;
     std::filesystem::create_directories(*folder, error);
     if (error)
@@ -138,6 +176,7 @@ Status checkOutputs(const RunOptions &o) {
 Status openWeights(const RunOptions &options, const Program &program, int rank,
                    TensorFiles &weights, AdapterStart &adapters) {
   OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, program.adapters, options.program));
+  OMNIBAL_RETURN_IF_ERROR(checkAverageFlags(options, program));
   adapters.seed = options.seed;
   const RankPlace place = RankGrid(program).placeOf(rank);
   if (options.weights.empty() || place.replica > 0 || (place.part > 0 && !program.hasOwnParts()))
@@ -150,7 +189,7 @@ Status openWeights(const RunOptions &options, const Program &program, int rank,
     OMNIBAL_ASSIGN_OR_RETURN(adapters.folder,
                              openAdapterFolder(options.adapter, program.adapters, linkFolders));
   }
-  return rank == 0 && !options.save.empty() ? checkModelFolderSource(weights) : Status::ok();
+  return rank == 0 && options.savesModel() ? checkModelFolderSource(weights) : Status::ok();
 }
 
 /// How the ranks lie in processes.
@@ -184,7 +223,7 @@ Status openWhatItNeeds(const RunOptions &options, bool alone, Opened &opened) {
   }
   if (!options.calibrate.empty()) {
     if (!options.data.empty()) {
-      OMNIBAL_ASSIGN_OR_RETURN(opened.data.dataset, Dataset::open(options.data, program.info.grid));
+      OMNIBAL_ASSIGN_OR_RETURN(opened.data.dataset, openDataset(options.data, options, program));
     }
   } else if (options.forward.empty()) {
     OMNIBAL_ASSIGN_OR_RETURN(opened.data, openData(options.data, options, program));
@@ -375,6 +414,8 @@ int main(int argc, char **argv) {
   // Where nothing is trained, or could be kept, signals end the run at once.
   if (options.trains() && !options.checkpoint.empty())
     omnibal::rt::catchStopSignals();
+  if (options.trains() && !options.profile.empty())
+    omnibal::rt::catchRecordSignal();
   omnibal::rt::returnFreedMemory();
   try {
     return omnibal::rt::run(options);

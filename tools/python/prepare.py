@@ -8,28 +8,35 @@ A line (or an element of a JSON list) is
 or  {"images": [...], "messages": [{"role": "user", "content": "<image>What is it?"}, ...]}
 Text goes through the model's own tokenizer and chat template, pictures through its own image processor (cut into
 tiles where the model does that); each "<image>" becomes the placeholder tokens of its tiles. Only what the assistant
-says is learnt. Each sample becomes KEY.json and KEY.0.png, KEY.1.png, ... (one tile each, not yet normalized).
+says is learnt. Each sample becomes KEY.json and KEY.0.png, KEY.1.png, ... (one tile each, not yet normalized). With
+--original-pictures the pictures stay as they are, and OUT/preprocessor_config.json tells omnibal-run, as --preprocess, how
+to resize and cut them. The same command goes on where an interrupted one stopped (OUT/NAME.prepared.json
+says where).
 """
 import argparse
+import functools
+import itertools
 import json
 import os
 import sys
-import tarfile
 import time
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from preparation import MARK, BadSample, OwnProcessor, as_bytes, labels_of, load_processor, read_facts, rendered, spoken
-from shards import add_sample
+from encoding_jobs import Encoding
+from originals import Originals, original
+from prepared_folder import PreparedFolder, digest, digest_of_model
+from shards import members_of
 
 ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 
 
 # ------------------------------------------------------------------------------------------------------- input
 def read_lines(path):
-    """(place, object) of every sample of a .jsonl or .json file."""
-    with open(path, encoding="utf-8") as file:
+    """(place, object) of every sample of a .jsonl or .json file; in place of a line that is none, what is wrong with it."""
+    with open(path, encoding="utf-8", errors="replace") as file:
         if path.endswith(".json"):
             try:
                 for i, item in enumerate(json.load(file)):
@@ -42,16 +49,20 @@ def read_lines(path):
                 try:
                     yield f"{path}:{number}", json.loads(line)
                 except json.JSONDecodeError as error:
-                    raise SystemExit(f"prepare.py: {path}:{number}: {error}")
+                    yield f"{path}:{number}", BadSample(f"not valid JSON: {error}")
 
 
 def conversation(item):
     """[(role, text)] and the picture files of either format."""
+    if not isinstance(item, dict):
+        raise BadSample("not a JSON object")
     turns = item.get("conversations") or item.get("messages")
     if not isinstance(turns, list) or not turns:
         raise BadSample('neither "conversations" nor "messages" holds a list of turns')
     result = []
     for i, turn in enumerate(turns):
+        if not isinstance(turn, dict):
+            raise BadSample(f"turn {i}: not a JSON object")
         role = turn.get("from", turn.get("role"))
         text = turn.get("value", turn.get("content"))
         if role not in ROLES:
@@ -61,6 +72,8 @@ def conversation(item):
         result.append((ROLES[role], text))
     files = item.get("image", item.get("images")) or []
     files = [files] if isinstance(files, str) else files
+    if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        raise BadSample("the pictures are not names of files")
     marks = sum(text.count(MARK) for _, text in result)
     if marks == 0 and files:  # the usual convention: pictures come first
         first = next((i for i, (role, _) in enumerate(result) if role == "user"), 0)
@@ -139,33 +152,7 @@ class Model:
         return ids, labels_of(coded, spans)
 
 
-# ------------------------------------------------------------------------------------------------------- output
-class Shards:
-    """NAME-000000.tar, NAME-000001.tar, ...; a shard gets its name when it is complete."""
-
-    def __init__(self, folder, name, limit):
-        self.folder, self.name, self.limit = folder, name, limit
-        self.number, self.count, self.tar = 0, 0, None
-        os.makedirs(folder, exist_ok=True)
-
-    def path(self):
-        return os.path.join(self.folder, f"{self.name}-{self.number:06d}.tar")
-
-    def add(self, key, ids, labels, per_token, tiles):
-        if self.tar is None:
-            self.tar = tarfile.open(self.path() + ".tmp", "w", format=tarfile.PAX_FORMAT)
-        add_sample(self.tar, key, dict(input_ids=ids, labels=labels, **per_token), tiles)
-        self.count += 1
-        if self.count == self.limit:
-            self.close()
-
-    def close(self):
-        if self.tar is not None:
-            self.tar.close()
-            os.rename(self.path() + ".tmp", self.path())
-            self.number, self.count, self.tar = self.number + 1, 0, None
-
-
+# ------------------------------------------------------------------------------------------------------- samples
 def load_model(folder, crop):
     """What turns conversations into samples: the folder's own processor, where Transformers has one of its kind."""
     processor = load_processor(folder)
@@ -181,58 +168,130 @@ def open_picture(path):
     from PIL import Image
     try:
         return Image.open(path).convert("RGB")
-    except OSError as error:
-        raise BadSample(f"{path}: {error}")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise BadSample(f"{path}: {error}") from None
 
 
-def main():
+class Encoder:
+    """Turns a line of the input into the members of a shard."""
+
+    def __init__(self, arguments, kind=None):
+        """kind: what becomes of pictures, where that is known."""
+        crop = {"yes": True, "no": False, "auto": None}[arguments.crop]
+        self.model = load_model(arguments.model, crop)
+        self.originals = Originals(self.model, arguments.model, crop, kind) if arguments.original_pictures else None
+        self.images, self.name, self.max_tokens = arguments.images, arguments.name, arguments.max_tokens
+        self.squares = self.model.units_of_pictures([]) is not None
+        self.header = "key,vit_num,token_num" + ",vit_square_sum" * self.squares
+
+    def __call__(self, number, item):
+        """[(member, bytes)] and the line of lengths.csv; None where there are too many tokens; or what is wrong."""
+        if isinstance(item, BadSample):
+            return item
+        try:
+            turns, files = conversation(item)
+            pictures = [open_picture(os.path.join(self.images, f)) for f in files]
+            ids, labels, per_token, tiles = self.model.encode(turns, pictures)
+            if self.originals:
+                self.originals.check(files, pictures, tiles)
+        except BadSample as error:
+            return error
+        if self.max_tokens and len(ids) > self.max_tokens:
+            return None
+        key = f"{self.name}-{number:08d}"
+        units = self.model.units_of_pictures(tiles)
+        length = f"{key},{sum(units)},{len(ids)},{sum(u * u for u in units)}" if self.squares else f"{key},{len(tiles)},{len(ids)}"
+        sample = dict(input_ids=ids, labels=labels, **per_token)
+        if self.originals:
+            tiles = [original(os.path.join(self.images, f), p) for f, p in zip(files, pictures)]
+        return members_of(key, sample, tiles), length
+
+
+# ------------------------------------------------------------------------------------------------------- output
+def settings_of(arguments):
+    """What decides the bytes of the shards, but for the pictures themselves. A run that ended at a damaged sample had none
+    before it, so it may go on with --skip-bad."""
+    return {"model": digest_of_model(arguments.model), "input": digest([arguments.input]),
+            "--images": os.path.abspath(arguments.images), "--shard-size": arguments.shard_size,
+            "--max-tokens": arguments.max_tokens, "--crop": arguments.crop, "--original-pictures": arguments.original_pictures}
+
+
+def write_samples(folder, encoded, skip_bad):
+    """Takes [(place, what the encoder gave)] into the folder, in order."""
+    began, first, shown = time.time(), folder.written, 0.0
+    for place, result in encoded:
+        if isinstance(result, BadSample):
+            if not skip_bad:
+                raise SystemExit(f"prepare.py: {place}: {result} (--skip-bad goes on without such samples)")
+            print(f"prepare.py: {place}: {result}", file=sys.stderr)
+            folder.bad += 1
+        elif result is None:
+            folder.dropped += 1
+        else:
+            folder.add(*result)
+        folder.line_done()
+        if sys.stderr.isatty() and time.time() - shown > 1:
+            shown = time.time()
+            print(f"\r{folder.written} samples, {(folder.written - first) / (shown - began):.0f} a second", end="", file=sys.stderr)
+
+
+def summary(folder, max_tokens):
+    return (f"{folder.folder}: {folder.written} samples in {folder.shards} shards" +
+            (f", {folder.dropped} over {max_tokens} tokens dropped" if folder.dropped else "") +
+            (f", {folder.bad} damaged ones skipped" if folder.bad else ""))
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="Hugging Face model folder with tokenizer and processor")
     parser.add_argument("input", help=".jsonl or .json of conversations")
     parser.add_argument("--images", default=".", help="folder that picture paths are relative to")
     parser.add_argument("--out", required=True, help="folder for the shards and lengths.csv")
     parser.add_argument("--name", default="data", help="prefix of the shards (default data)")
-    parser.add_argument("--shard-size", type=int, default=1000, help="samples a shard (default 1000)")
-    parser.add_argument("--max-tokens", type=int, help="drop longer samples, and say how many")
+    parser.add_argument("--shard-size", type=positive, default=1000, help="samples a shard (default 1000)")
+    parser.add_argument("--max-tokens", type=positive, help="drop longer samples, and say how many")
     parser.add_argument("--crop", choices=["auto", "yes", "no"], default="auto",
                         help="cut pictures into tiles (default: as the processor is configured; InternVL: yes)")
+    parser.add_argument("--original-pictures", action="store_true",
+                        help="leave resizing and cutting of pictures to omnibal-run; --preprocess OUT/preprocessor_config.json")
     parser.add_argument("--skip-bad", action="store_true", help="report damaged samples and go on")
+    parser.add_argument("--jobs", type=positive, default=len(os.sched_getaffinity(0)),
+                        help="processes that encode; the shards do not depend on it (default: one a processor)")
+    parser.add_argument("--overwrite", action="store_true", help="replace shards of this name")
     arguments = parser.parse_args()
+    if not os.path.isfile(arguments.input):
+        parser.error(f"{arguments.input}: there is no such file")
+    if arguments.original_pictures and os.path.realpath(arguments.out) == os.path.realpath(arguments.model):
+        parser.error("--original-pictures writes a preprocessor_config.json, so --out cannot be the model's own folder")
+    return arguments
 
-    model = load_model(arguments.model, {"yes": True, "no": False, "auto": None}[arguments.crop])
-    shards = Shards(arguments.out, arguments.name, arguments.shard_size)
-    began, shown = time.time(), 0.0
-    written = dropped = bad = 0
-    with open(os.path.join(arguments.out, "lengths.csv"), "w") as lengths:
-        squares = model.units_of_pictures([]) is not None
-        lengths.write("key,vit_num,token_num" + ",vit_square_sum" * squares + "\n")
-        for number, (place, item) in enumerate(read_lines(arguments.input)):
-            try:
-                turns, files = conversation(item)
-                pictures = [open_picture(os.path.join(arguments.images, f)) for f in files]
-                ids, labels, per_token, tiles = model.encode(turns, pictures)
-            except BadSample as error:
-                if not arguments.skip_bad:
-                    raise SystemExit(f"prepare.py: {place}: {error} (--skip-bad goes on without such samples)")
-                print(f"prepare.py: {place}: {error}", file=sys.stderr)
-                bad += 1
-                continue
-            if arguments.max_tokens and len(ids) > arguments.max_tokens:
-                dropped += 1
-                continue
-            key = f"{arguments.name}-{number:08d}"
-            shards.add(key, ids, labels, per_token, tiles)
-            units = model.units_of_pictures(tiles)
-            lengths.write(f"{key},{sum(units)},{len(ids)},{sum(u * u for u in units)}\n" if squares else
-                          f"{key},{len(tiles)},{len(ids)}\n")
-            written += 1
-            if sys.stderr.isatty() and time.time() - shown > 1:
-                shown = time.time()
-                print(f"\r{written} samples, {written / (shown - began):.0f} a second", end="", file=sys.stderr)
-    shards.close()
-    print(f"{arguments.out}: {written} samples in {shards.number} shards" +
-          (f", {dropped} over {arguments.max_tokens} tokens dropped" if dropped else "") +
-          (f", {bad} damaged ones skipped" if bad else ""))
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def main():
+    arguments = parse_arguments()
+    encoder = Encoder(arguments)
+    with PreparedFolder(arguments.out, arguments.name, arguments.shard_size, settings_of(arguments)) as folder:
+        folder.open(encoder.header, arguments.overwrite)
+        folder.write_settings(encoder.originals.settings() if encoder.originals else None)
+        if not folder.complete:
+            fill(folder, encoder, arguments)
+    print(summary(folder, arguments.max_tokens))
+
+
+def fill(folder, encoder, arguments):
+    if folder.goes_on:
+        print(f"prepare.py: goes on behind {folder.lines} lines of {arguments.input}, in {folder.shards} shards", file=sys.stderr)
+    lines = itertools.islice(enumerate(read_lines(arguments.input)), folder.lines, None)
+    kind = encoder.originals and encoder.originals.kind  # probing a processor takes longer than a picture
+    with Encoding(encoder, functools.partial(Encoder, arguments, kind), arguments.jobs) as encoding:
+        write_samples(folder, encoding.all(lines), arguments.skip_bad)
+    folder.finish()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 runtime_packages="build-essential cmake ninja-build pkg-config python3 nlohmann-json3-dev libcli11-dev
-  libopenmpi-dev openmpi-bin libarchive-dev libspng-dev libturbojpeg0-dev libwebp-dev zlib1g-dev libgtest-dev"
+  libtomlplusplus-dev libopenmpi-dev openmpi-bin libarchive-dev libspng-dev libturbojpeg0-dev libwebp-dev zlib1g-dev libgtest-dev"
 compiler_packages="libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 clang-format-22 clang-tidy-22
   libclang-rt-22-dev lld-22 mold ccache protobuf-compiler libprotobuf-dev libonnx-testdata python3-venv"
 
@@ -33,6 +33,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 missing=""
 for package in $packages; do
+  [ $package = libtomlplusplus-dev ] && [ -e /usr/local/include/toml++/toml.h ] && continue
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
 done
 # The tests look at reports in a browser (test/e2e/browser.py); any Chromium will do.
@@ -74,6 +75,7 @@ if [ -n "$missing" ]; then
   suite must end in "-22", and the key. Add either to /etc/apt/sources.list.d, then run this script again.
 HINT
           ;;
+        libtomlplusplus-dev) echo "  Unpack toml++ 3.2 or newer to /usr/local/include/toml++ (headers only); then it is not needed." >&2 ;;
         *) echo "  On Ubuntu, enable the universe component: add-apt-repository universe" >&2 ;;
       esac
       exit 1

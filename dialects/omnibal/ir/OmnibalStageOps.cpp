@@ -73,7 +73,7 @@ LogicalResult TransferOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult StageOp::verifyRegions() {
   for (Operation &op : getBody().front())
     if (!isa<RunOp, PostRecvOp, WaitRecvOp, SendOp, WaitSendOp, ReduceSharedOp, ReduceGradientsOp,
-             ScatterGradientsOp, ReduceScalarsOp, AdamwUpdateOp, GatherParametersOp>(op))
+             ScatterGradientsOp, ReduceScalarsOp, UpdateParametersOp, GatherParametersOp>(op))
       return op.emitOpError() << "stage_c1: is not an action of a stage";
   return success();
 }
@@ -113,7 +113,7 @@ private:
     return isa<ReduceSharedOp>(op)                          ? 1
            : isa<ReduceGradientsOp, ScatterGradientsOp>(op) ? 2
            : isa<ReduceScalarsOp>(op)                       ? 3
-           : isa<AdamwUpdateOp>(op)                         ? 4
+           : isa<UpdateParametersOp>(op)                    ? 4
            : isa<GatherParametersOp>(op)                    ? 5
                                                             : 0;
   }

@@ -42,7 +42,7 @@ def StageOp : Omnibal_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">, Isolat
     * (stage_c2) every receive and send starts once and is awaited once, after its start;
     * (stage_c3) each part of a chunk runs once a micro-batch: first the forward, then the backward
       or the input_grad, and a weight_grad only after its input_grad;
-    * (stage_c4) the step ends with reduce_shared, reduce_gradients, reduce_scalars and adamw_update
+    * (stage_c4) the step ends with reduce_shared, reduce_gradients, reduce_scalars and update_parameters
       in this order, or with scatter_gradients in place of reduce_gradients and gather_parameters
       behind the update; all but reduce_shared come at most once, nothing else follows the update;
     * (stage_c5) the module has an `omnibal.plan`; its index and micro-batches are in it, no other
@@ -102,8 +102,8 @@ def ReduceScalarsOp : StageAction<"reduce_scalars"> {
   let summary = "Sums loss, label count and squared gradient norm over all stages";
   let assemblyFormat = "attr-dict";
 }
-def AdamwUpdateOp : StageAction<"adamw_update"> {
-  let summary = "Divides by the label count, clips by the global norm, takes the AdamW step";
+def UpdateParametersOp : StageAction<"update_parameters"> {
+  let summary = "Divides by the label count, clips by the global norm, takes the optimizer's step";
   let description = [{
     The hyperparameters are the run's, not the program's: they change between steps and runs.
   }];

@@ -10,6 +10,7 @@
 #include "dialects/omnibal/ir/Layouts.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "dialects/omnibal/ir/OmnibalPartOps.h"
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
 
 using namespace mlir;
@@ -27,6 +28,8 @@ SymbolicShape shapeOf(Value value) {
 SymbolicDim elementsOf(Value value) { return affineProduct(shapeOf(value)); }
 SymbolicDim times(const SymbolicDim &dim, int64_t factor) { return *multiply(dim, factor); }
 SymbolicDim bytesOf(Value value) {
+  if (isQuantized(value.getType()))
+    return SymbolicDim(quantizedShapeOf(value.getType()).bytes());
   unsigned width = cast<RankedTensorType>(value.getType()).getElementType().getIntOrFloatBitWidth();
   return times(elementsOf(value), (width + 7) / 8);
 }

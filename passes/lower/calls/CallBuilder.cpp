@@ -1,5 +1,6 @@
 //===- CallBuilder.cpp - Formals, places and lifetimes -----------------------------------===//
 #include "passes/lower/calls/CallBuilder.h"
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "passes/lower/TensorBuilder.h"
@@ -51,7 +52,26 @@ std::string labelOf(Location loc) {
   return {};
 }
 
+/// What a formal holds in memory: the words of a quantized matrix, or the type's own elements.
+RankedTensorType storedType(RankedTensorType type) {
+  return isQuantized(type) ? RankedTensorType::get({quantizedShapeOf(type).words()},
+                                                   IntegerType::get(type.getContext(), 32))
+                           : type;
+}
+
 } // namespace
+
+/// Only a product expands a quantized matrix, which is its right side.
+LogicalResult CallBuilder::checkReaders(BlockArgument quantized) {
+  for (OpOperand &use : quantized.getUses()) {
+    auto gemm = dyn_cast<GemmOp>(use.getOwner());
+    if (!gemm || gemm.getLhs() == quantized || gemm.getRhs() != quantized)
+      return use.getOwner()->emitOpError("reads a quantized weight, which only products do");
+  }
+  if (options.target != "host")
+    return fn.emitError() << "quantized weights need target host, not " << options.target;
+  return success();
+}
 
 LogicalResult CallBuilder::addFormals() {
   auto add = [&](DictionaryAttr attributes, Type type, const Twine &what) -> FailureOr<int> {
@@ -61,6 +81,8 @@ LogicalResult CallBuilder::addFormals() {
     if (!kind || (!index && *kind != rt::Role::Result))
       return fn.emitError() << what << " needs omnibal.role and omnibal.index";
     auto tensor = dyn_cast<RankedTensorType>(type);
+    if (tensor)
+      tensor = storedType(tensor);
     auto shape = tensor ? getSymbolicShape(tensor) : std::nullopt;
     if (!shape || !product(*shape) || !dtypeOf(tensor.getElementType()))
       return fn.emitError() << what << " has type " << type
@@ -71,7 +93,8 @@ LogicalResult CallBuilder::addFormals() {
     formal.formal.name = role.str();
     if (*kind != rt::Role::Result)
       formal.formal.name += "_" + std::to_string(formal.formal.index);
-    formal.root = addRoot(tensor.getElementType(), *shape, storage.isBFloat16(attributes, type));
+    formal.root = addRoot(tensor.getElementType(), *shape,
+                          !isQuantized(type) && storage.isBFloat16(attributes, type));
     list.roots[formal.root].formal = list.formals.size();
     list.formals.push_back(formal);
     return formal.root;
@@ -81,7 +104,11 @@ LogicalResult CallBuilder::addFormals() {
                     "argument " + Twine(argument.getArgNumber()));
     if (failed(root))
       return failure();
-    set(argument, dense(*root, shapeOf(argument)));
+    const bool quantized = isQuantized(argument.getType());
+    if (quantized && failed(checkReaders(argument)))
+      return failure();
+    set(argument,
+        dense(*root, quantized ? ArrayRef(list.roots[*root].shape) : ArrayRef(shapeOf(argument))));
   }
   for (auto [i, type] : llvm::enumerate(fn.getResultTypes())) {
     auto root = add(fn.getResultAttrDict(i), type, "result " + Twine(i));

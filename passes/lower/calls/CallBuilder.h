@@ -24,6 +24,7 @@ private:
   //--- Formals, places, lifetimes (CallBuilder.cpp)
   //--------------------------------------------------
   llvm::LogicalResult addFormals();
+  llvm::LogicalResult checkReaders(mlir::BlockArgument quantized);
   llvm::LogicalResult emit(mlir::Operation *op);
   llvm::LogicalResult bindResults(mlir::func::ReturnOp op);
   /// True if all of `value` can be added to the gradient at `target` by the call that computes it.
@@ -84,7 +85,9 @@ private:
   llvm::LogicalResult emitReduce(ReduceOp op);
   llvm::LogicalResult emitReshard(ReshardOp op); // EmitMoves.cpp
   llvm::LogicalResult emitGemm(GemmOp op);       // EmitGemm.cpp
-  llvm::LogicalResult emitFused(FusedOp op);     // EmitFusedCall.cpp
+  /// Returns memory for as many columns of a quantized right side as become numbers at once.
+  Place quantizedScratch(GemmOp op);
+  llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp
   /// Emits, at the function's end, the sums of what blocks of generated kernels have left of
   /// gradients of parameters, in one launch, which takes no longer than a single sum would.
   void emitGradientSums(mlir::Operation *op);

@@ -1,4 +1,5 @@
 //===- EmitGemm.cpp - Matrix products on strided operands --------------------------------===//
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 #include "passes/lower/calls/CallBuilder.h"
 
 using namespace mlir;
@@ -29,16 +30,29 @@ Place lastTwo(const Place &place) {
 
 } // namespace
 
+Place CallBuilder::quantizedScratch(GemmOp op) {
+  // Few enough to stay in a cache, and enough that a product of them is worth its beginning.
+  constexpr int64_t floats = int64_t{1} << 18, leastColumns = 32;
+  const rt::QuantizedShape matrix = quantizedShapeOf(op.getRhs().getType());
+  const int64_t depth = op.getTransposeRhs() ? matrix.cols : matrix.rows;
+  const int64_t columns = op.getTransposeRhs() ? matrix.rows : matrix.cols;
+  const int64_t some = std::max(floats / std::max<int64_t>(depth, 1) / leastColumns, int64_t{1});
+  return fresh(Float32Type::get(fn.getContext()), {std::min(columns, some * leastColumns) * depth});
+}
+
 LogicalResult CallBuilder::emitGemm(GemmOp op) {
-  rt::DType type = floatTypeOf({op.getLhs(), op.getRhs()});
-  Place a = as(type, placeOf(op.getLhs()), op), b = as(type, placeOf(op.getRhs()), op);
+  const bool quantized = isQuantized(op.getRhs().getType());
+  rt::DType type = quantized ? rt::DType::F32 : floatTypeOf({op.getLhs(), op.getRhs()});
+  Place a = as(type, placeOf(op.getLhs()), op), b = placeOf(op.getRhs());
+  if (!quantized)
+    b = as(type, b, op);
   if (op.getTransposeLhs())
     swapLast(a);
-  if (op.getTransposeRhs())
+  if (op.getTransposeRhs() && !quantized)
     swapLast(b);
   if (!hasUnitStride(a))
     a = materialize(a, op);
-  if (!hasUnitStride(b))
+  if (!quantized && !hasUnitStride(b))
     b = materialize(b, op);
 
   SymbolicShape shape = shapeOf(op.getResult());
@@ -82,13 +96,16 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
   SymbolicShape flat{rows.value_or(0), shape.back()};
   // One matrix on the right: leading dimensions of the left are rows.
   auto flatA = rows ? reshape(a, {*rows, a.shape.back()}) : std::nullopt;
-  bool oneMatrix = allOnes(ArrayRef(b.shape).drop_back(2)) && flatA && hasUnitStride(*flatA) &&
-                   !op.getTransposeLhs() && reshape(c, flat) &&
+  if (quantized && rows && (!flatA || !hasUnitStride(*flatA)))
+    flatA = reshape(materialize(a, op), {*rows, a.shape.back()});
+  bool oneMatrix = (quantized || allOnes(ArrayRef(b.shape).drop_back(2))) && flatA &&
+                   hasUnitStride(*flatA) && !op.getTransposeLhs() && reshape(c, flat) &&
                    (!hasResidual || reshape(residual, flat)) &&
                    (!op.getPre() || reshape(pre, flat)) && (!op.getAt() || reshape(at, flat));
   if (oneMatrix) {
     a = *flatA;
-    b = lastTwo(b);
+    if (!quantized)
+      b = lastTwo(b);
     c = *reshape(c, flat);
     if (hasResidual)
       residual = *reshape(residual, flat);
@@ -96,6 +113,9 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
       pre = *reshape(pre, flat);
     if (op.getAt())
       at = *reshape(at, flat);
+  } else if (quantized) {
+    return op.emitOpError("the rows of a product with a quantized weight are not one number, "
+                          "affine in V and N, of rows at equal distances");
   } else {
     SymbolicShape wideA(batch), wideB(batch);
     wideA.append(a.shape.end() - 2, a.shape.end());
@@ -117,7 +137,13 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
     operands.emplace_back("at", at);
   if (op.getSums())
     operands.emplace_back(op.getSumRhs() ? "sum_b" : "sum_a", gradientTarget(op.getSums(), op));
-  Call &gemm = call(op, "gemm", std::move(operands));
+  if (quantized)
+    operands.emplace_back("scratch", quantizedScratch(op));
+  Call &gemm = call(op, quantized ? "quantized_gemm" : "gemm", std::move(operands));
+  if (quantized)
+    gemm.attributes["quantized"] = rt::nameOf(quantizedShapeOf(op.getRhs().getType()).kind);
+  if (quantized && op.getTransposeRhs())
+    gemm.attributes["transpose_b"] = true;
   if (accumulate)
     gemm.attributes["accumulate"] = true;
   if (op.getAlpha().convertToDouble() != 1.0)

@@ -100,30 +100,37 @@ public:
   }
   void release(const HostCopy &readback) override { readbacks.giveBack(readback.data); }
 
-  Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
+  Status update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options) override {
+    if (options.kind == OptimizerKind::Muon || isCoded(options.kind))
+      return invalid("target cuda has no such update");
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(listOf(tensors)));
     if (here->list.count == 0)
       return Status::ok();
-    AdamWShape shape;
-    shape.list = here->list;
-    shape.rates = options.rates;
-    shape.beta1 = options.beta1;
-    shape.beta2 = options.beta2;
-    shape.epsilon = options.epsilon;
-    shape.step = options.step;
-    shape.gradientScale = options.gradientScale;
-    shape.zeroGradients = options.zeroGradients;
     if (options.scaleOfStep)
       OMNIBAL_RETURN_IF_ERROR(openSums());
-    return check(launchAdamW(shape, options.scaleOfStep ? sums->scale() : nullptr, queue),
-                 "the update");
+    return check(
+        launchUpdate({here->list, options}, options.scaleOfStep ? sums->scale() : nullptr, queue),
+        "the update");
   }
-  Status copyParameters(std::span<const AdamWTensor> tensors) override {
+  Status copyParameters(std::span<const UpdatedTensor> tensors) override {
     std::vector<UpdateTensor> copied = listOf(tensors);
     std::erase_if(copied, [](const UpdateTensor &t) { return !t.copy; });
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(std::move(copied)));
     return here->list.count == 0 ? Status::ok()
                                  : check(launchCopyParameters(here->list, queue), "copying");
+  }
+  Status average(std::span<const AveragedTensor> tensors, double decay) override {
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(averagesOf(tensors)));
+    if (here->list.count == 0)
+      return Status::ok();
+    OMNIBAL_RETURN_IF_ERROR(openSums());
+    return check(launchAverage(here->list, decay, sums->scale(), queue), "an average");
+  }
+  Status exchange(std::span<const AveragedTensor> tensors) override {
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(averagesOf(tensors)));
+    return here->list.count == 0
+               ? Status::ok()
+               : check(launchExchange(here->list, queue), "exchanging values and averages");
   }
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(gradientsOf(runs)));
@@ -196,10 +203,20 @@ private:
     return Status::ok();
   }
 
-  static std::vector<UpdateTensor> listOf(std::span<const AdamWTensor> tensors) {
+  static std::vector<UpdateTensor> listOf(std::span<const UpdatedTensor> tensors) {
     std::vector<UpdateTensor> list;
-    for (const AdamWTensor &t : tensors)
+    for (const UpdatedTensor &t : tensors)
       list.push_back({t.param, t.grad, t.moment1, t.moment2, t.copy, t.elements, t.rate});
+    return list;
+  }
+  static std::vector<UpdateTensor> averagesOf(std::span<const AveragedTensor> tensors) {
+    std::vector<UpdateTensor> list;
+    for (const AveragedTensor &t : tensors) {
+      UpdateTensor &tensor = list.emplace_back();
+      tensor.param = t.value;
+      tensor.moment1 = t.average;
+      tensor.elements = t.elements;
+    }
     return list;
   }
   static std::vector<UpdateTensor> gradientsOf(std::span<const FloatRun> runs) {

@@ -2,12 +2,15 @@
 #include "runtime/backends/host/HostBackend.h"
 #include "runtime/backends/host/HostArena.h"
 #include "runtime/backends/host/Optimizer.h"
+#include "runtime/backends/host/Orthogonalize.h"
 #include "runtime/backends/host/PartExchange.h"
 #include "runtime/comm/StepSums.h"
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
+#include <new>
 #include <numeric>
+#include <string>
 
 namespace omnibal::rt {
 namespace {
@@ -125,21 +128,33 @@ public:
     return HostCopy{static_cast<const std::byte *>(from), {}};
   }
 
-  Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
-    AdamWOptions scaled = options;
+  Status update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options) override {
+    UpdateOptions scaled = options;
     if (options.scaleOfStep) {
       if (std::isnan(stepScale))
         return Status::ok();
       scaled.gradientScale *= stepScale;
     }
-    rt::adamW(tensors, scaled, pool);
-    return Status::ok();
+    std::vector<UpdatedTensor> others, matrices;
+    for (const UpdatedTensor &tensor : tensors)
+      (tensor.rows > 0 ? matrices : others).push_back(tensor);
+    rt::update(others, scaled, pool);
+    return updateMatrices(matrices, scaled);
   }
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
     return rt::squaredNorm(runs, pool);
   }
-  Status copyParameters(std::span<const AdamWTensor> tensors) override {
+  Status copyParameters(std::span<const UpdatedTensor> tensors) override {
     rt::copyParameters(tensors, pool);
+    return Status::ok();
+  }
+  Status average(std::span<const AveragedTensor> tensors, double decay) override {
+    if (!std::isnan(stepScale))
+      rt::average(tensors, decay, pool);
+    return Status::ok();
+  }
+  Status exchange(std::span<const AveragedTensor> tensors) override {
+    rt::exchange(tensors, pool);
     return Status::ok();
   }
   Status scale(std::span<const FloatRun> runs, double factor) override {
@@ -188,8 +203,28 @@ public:
   }
 
 private:
+  /// The memory for it is the largest matrix's, and is kept (runtime/program/Workspace.h).
+  Status updateMatrices(std::span<const UpdatedTensor> matrices, const UpdateOptions &options) {
+    for (const UpdatedTensor &matrix : matrices) {
+      const auto floats = static_cast<size_t>(orthogonalizationFloats(matrix.rows, matrix.cols));
+      if (floats > matrixFloats) {
+        matrixScratch.reset();
+        matrixScratch.reset(new (std::nothrow) float[floats]);
+        if (!matrixScratch)
+          return {Code::OutOfMemory, "no memory for the update of a matrix of " +
+                                         std::to_string(matrix.rows) + " x " +
+                                         std::to_string(matrix.cols)};
+        matrixFloats = floats;
+      }
+      OMNIBAL_RETURN_IF_ERROR(updateMatrix(matrix, options, {matrixScratch.get(), floats}, pool));
+    }
+    return Status::ok();
+  }
+
   ThreadPool &pool;
   void *library = nullptr;
+  std::unique_ptr<float[]> matrixScratch;
+  size_t matrixFloats = 0;
   double lossOfStep = 0, routerLossOfStep = 0;
   float stepScale = 1;
   std::vector<float> slots;

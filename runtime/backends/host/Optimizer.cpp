@@ -1,4 +1,5 @@
 #include "runtime/backends/host/Optimizer.h"
+#include "runtime/backends/host/vector/DynamicMap.h"
 #include "runtime/backends/host/vector/Update.h"
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,8 @@ struct Block {
 };
 
 int64_t phaseOf(const FloatRun &run) { return run.phase; }
-int64_t phaseOf(const AdamWTensor &) { return 0; }
+int64_t phaseOf(const UpdatedTensor &) { return 0; }
+int64_t phaseOf(const AveragedTensor &) { return 0; }
 
 template <typename Run> std::vector<Block> cutIntoBlocks(std::span<const Run> runs) {
   std::vector<Block> blocks;
@@ -46,44 +48,92 @@ void forBlocks(const std::vector<Block> &blocks, ThreadPool &pool,
 }
 
 /// The copy's part of a block.
-void copyBlock(const AdamWTensor &t, const Block &block) {
+void copyBlock(const UpdatedTensor &t, const Block &block) {
   if (t.copy)
     for (int64_t i = block.begin; i < block.begin + block.size; ++i)
       t.copy[i] = BFloat16::fromFloat(t.param[i]);
 }
 
-} // namespace
+/// 1 - beta^step, by which Adam's moments are too small; other rules have no such correction.
+double correctionOf(const UpdateOptions &options, double beta) {
+  return isAdam(options.kind) ? 1 - std::pow(beta, static_cast<double>(options.step)) : 1;
+}
 
-void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool) {
-  AdamWFactors factors;
+/// What all parameters have in common.
+UpdateFactors factorsOf(const UpdateOptions &options) {
+  const bool isSgd = options.kind == OptimizerKind::Sgd;
+  UpdateFactors factors;
   factors.gradientScale = static_cast<float>(options.gradientScale);
+  factors.keep1 = static_cast<float>(isSgd ? options.momentum : options.beta1);
   factors.take1 = static_cast<float>(1 - options.beta1);
   factors.keep2 = static_cast<float>(options.beta2);
   factors.take2 = static_cast<float>(1 - options.beta2);
-  const double step = static_cast<double>(options.step);
-  const double correction = 1 - std::pow(options.beta1, step);
-  factors.rootScale = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
+  factors.rootScale = static_cast<float>(1 / std::sqrt(correctionOf(options, options.beta2)));
   factors.epsilon = static_cast<float>(options.epsilon);
+  factors.nesterov = options.nesterov;
   factors.zeroGradients = options.zeroGradients;
+  return factors;
+}
 
+UpdateFactors atRate(UpdateFactors factors, const UpdateOptions &options, const UpdateRate &rate) {
+  factors.stepSize = static_cast<float>(rate.learningRate / correctionOf(options, options.beta1));
+  factors.shrink = static_cast<float>(1 - rate.learningRate * rate.weightDecay);
+  factors.decay = static_cast<float>(rate.weightDecay);
+  return factors;
+}
+
+/// From an element on that is a block's first: blocks of tasks are blocks of codes.
+CodedMoment momentFrom(const CodedMoment &moment, int64_t begin) {
+  static_assert(normBlock % codedBlock == 0);
+  return {moment.codes + begin, moment.scales + begin / codedBlock};
+}
+
+} // namespace
+
+void update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options,
+            ThreadPool &pool) {
+  const UpdateFactors factors = factorsOf(options);
+  const auto rule = updateTable().update[static_cast<size_t>(options.kind)];
   std::vector<Block> blocks = cutIntoBlocks(tensors);
   forBlocks(blocks, pool, [&](size_t number) {
     const Block &block = blocks[number];
-    const AdamWTensor &t = tensors[block.run];
-    AdamWFactors mine = factors;
-    const UpdateRate &rate = options.rates[t.rate];
-    mine.stepSize = static_cast<float>(rate.learningRate / correction);
-    mine.shrink = static_cast<float>(1 - rate.learningRate * rate.weightDecay);
-    updateTable().adamW(t.param + block.begin, t.grad + block.begin, t.moment1 + block.begin,
-                        t.moment2 + block.begin, block.size, mine);
+    const UpdatedTensor &t = tensors[block.run];
+    const UpdateFactors mine = atRate(factors, options, options.rates[t.rate]);
+    if (isCoded(options.kind))
+      updateTable().coded(t.param + block.begin, t.grad + block.begin,
+                          momentFrom(t.coded1, block.begin), momentFrom(t.coded2, block.begin),
+                          block.size, mine, signedMap(), unsignedMap());
+    else
+      rule(t.param + block.begin, t.grad + block.begin, t.moment1 + block.begin,
+           t.moment2 ? t.moment2 + block.begin : nullptr, block.size, mine);
     copyBlock(t, block);
   });
 }
 
-void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool) {
+void copyParameters(std::span<const UpdatedTensor> tensors, ThreadPool &pool) {
   std::vector<Block> blocks = cutIntoBlocks(tensors);
   forBlocks(blocks, pool,
             [&](size_t number) { copyBlock(tensors[blocks[number].run], blocks[number]); });
+}
+
+void average(std::span<const AveragedTensor> tensors, double decay, ThreadPool &pool) {
+  const auto keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
+  std::vector<Block> blocks = cutIntoBlocks(tensors);
+  forBlocks(blocks, pool, [&](size_t number) {
+    const Block &block = blocks[number];
+    const AveragedTensor &t = tensors[block.run];
+    updateTable().average(t.value + block.begin, t.average + block.begin, block.size, keep, take);
+  });
+}
+
+void exchange(std::span<const AveragedTensor> tensors, ThreadPool &pool) {
+  std::vector<Block> blocks = cutIntoBlocks(tensors);
+  forBlocks(blocks, pool, [&](size_t number) {
+    const Block &block = blocks[number];
+    const AveragedTensor &t = tensors[block.run];
+    std::swap_ranges(t.value + block.begin, t.value + block.begin + block.size,
+                     t.average + block.begin);
+  });
 }
 
 std::vector<double> squaresOfBlocks(std::span<const FloatRun> runs, ThreadPool &pool) {

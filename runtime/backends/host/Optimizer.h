@@ -1,4 +1,4 @@
-//===- Optimizer.h - AdamW and the sums around it, over many tensors ---------------------===//
+//===- Optimizer.h - Updates and the sums around them, over many tensors ---------------------===//
 //
 // All tensors of a call are treated as one sequence of fixed blocks that depends on the sizes only,
 // so no result depends on the number of threads. Pointers need only the alignment of float.
@@ -14,12 +14,23 @@
 
 namespace omnibal::rt {
 
-/// Computes PyTorch's AdamW: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) +
-/// eps).
-void adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options, ThreadPool &pool);
+/// Changes the parameters p by their gradients g.
+/// AdamW: p *= 1 - lr decay; m, v; p -= lr / bc1 * m / (sqrt(v) / sqrt(bc2) + eps).
+/// Lion: p *= 1 - lr decay; p -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g.
+/// SGD: g += decay p; m = momentum m + g; p -= lr m or, with Nesterov's momentum, lr (g + momentum
+/// m).
+/// Muon: AdamW, which is for what is no matrix; matrices are updateMatrix()'s.
+/// AdamW8bit: AdamW with moments that are decoded before and encoded afterwards.
+void update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options, ThreadPool &pool);
 
 /// Writes every copy that exists as its parameter, rounded.
-void copyParameters(std::span<const AdamWTensor> tensors, ThreadPool &pool);
+void copyParameters(std::span<const UpdatedTensor> tensors, ThreadPool &pool);
+
+/// Every average = decay average + (1 - decay) value.
+void average(std::span<const AveragedTensor> tensors, double decay, ThreadPool &pool);
+
+/// Every average gets the place of its value, and the value that of the average.
+void exchange(std::span<const AveragedTensor> tensors, ThreadPool &pool);
 
 /// Returns the sums of squares of the runs' blocks, in order of run and position; 0 where a run has
 /// no data.

@@ -9,6 +9,9 @@ using rt::invalid;
 using rt::Status;
 namespace {
 
+/// Of links that no problem has, as nothing in a problem may take longer.
+constexpr int64_t mostLatencyNs = int64_t{1} << 59;
+
 Status readNumber(const json &object, const char *key, const std::string &where, int64_t least,
                   int64_t &out) {
   const json *value = memberOf(object, key);
@@ -77,13 +80,21 @@ rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &wher
   file.givesStages = memberOf(value, "stages");
   json known = value;
   known.emplace("stages", 1);
-  OMNIBAL_ASSIGN_OR_RETURN(file.cluster, readCluster(known, where, {"device", "node"}));
+  OMNIBAL_ASSIGN_OR_RETURN(file.cluster, readCluster(known, where, {"device", "node", "parts"}));
   file.givesLink = memberOf(value, "link");
   if (const json *replicas = objectIn(value, "data_parallel"))
     file.givesDataParallelLink =
         memberOf(*replicas, "latency_ns") || memberOf(*replicas, "bytes_per_s");
   if (memberOf(value, "node"))
     OMNIBAL_RETURN_IF_ERROR(readNode(value, where, file.node));
+  if (memberOf(value, "parts")) {
+    const json *parts = objectIn(value, "parts");
+    if (!parts || !memberOf(*parts, "latency_ns") || !memberOf(*parts, "bytes_per_s"))
+      return invalid(where + ": `parts` is a JSON object with `latency_ns` and `bytes_per_s`");
+    OMNIBAL_RETURN_IF_ERROR(readLink(*parts, where + ".parts", file.parts.emplace(), {}));
+    if (file.parts->latencyNs > mostLatencyNs)
+      return invalid(where + ".parts: `latency_ns` is more than 2^59");
+  }
   if (const std::string *name = textIn(value, "device"))
     file.deviceName = *name;
   if (const json *device = objectIn(value, "device"))

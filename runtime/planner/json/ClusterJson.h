@@ -28,7 +28,8 @@ struct ClusterFile {
   bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one
   std::string deviceName;                                ///< empty: `device` is no name
   std::shared_ptr<const nlohmann::json> deviceObject;    ///< null: `device` is no object
-  std::optional<Node> node; ///< the ranks of one machine, and the link among them
+  std::optional<Node> node;  ///< the ranks of one machine, and the link among them
+  std::optional<Link> parts; ///< among the ranks that run a stage together
 };
 
 rt::Result<ClusterFile> readClusterFile(const std::string &path);

@@ -192,6 +192,7 @@ private:
     ++mine.tensors;
     mine.elements += q.elements;
     groups.ofParameter[q.name] = at->second;
+    groups.partOfParameter[q.name] = componentOf(q.layer);
   }
 
   const TrainedParts &model;

@@ -53,7 +53,9 @@ struct ParameterGroup {
 struct ParameterGroups {
   std::vector<ParameterGroup> list;
   std::map<std::string, int32_t> ofParameter; ///< number in `list`
-  bool ruled = false;                         ///< by more than the dimensions
+  /// Of the model that has each: vision, projector or language.
+  std::map<std::string, std::string> partOfParameter;
+  bool ruled = false; ///< by more than the dimensions
 
   /// One for each group.
   std::vector<UpdateRate> ratesAt(int64_t step, int64_t steps) const;

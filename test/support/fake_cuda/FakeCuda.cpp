@@ -62,6 +62,7 @@ void reset(uint64_t seed, const Device &settings) {
   s.allocations = 0;
   s.bytes = s.largest = s.waits = 0;
   s.graphs = s.liveGraphs = 0;
+  s.passed = {};
   s.device = settings;
   s.seed = seed;
   s.random.seed(seed);
@@ -161,9 +162,14 @@ void enqueueWhenReady(cudaStream_t stream, const char *name, std::function<bool(
   state().wander();
 }
 
+void pass(int64_t nanoseconds) {
+  auto guard = lock();
+  state().passed += std::chrono::nanoseconds(nanoseconds);
+}
+
 } // namespace
 
-const StreamInterface streamInterface{enqueueWhenReady, at};
+const StreamInterface streamInterface{enqueueWhenReady, at, pass};
 
 } // namespace omnibal::fake
 

@@ -36,6 +36,8 @@ struct StreamInterface {
   void (*enqueue)(cudaStream_t stream, const char *name, std::function<bool()> ready,
                   std::function<void()> run);
   void *(*at)(const void *address, int64_t bytes);
+  /// The device's clock, which events read, goes on by so many nanoseconds.
+  void (*pass)(int64_t nanoseconds);
 };
 struct StreamBase {
   const StreamInterface *interface;

@@ -57,11 +57,18 @@ std::vector<UpdateTensor> tensorsOf(const UpdateList &list) {
   return tensors;
 }
 
-std::vector<AdamWTensor> parametersOf(const UpdateList &list) {
-  std::vector<AdamWTensor> tensors;
+std::vector<UpdatedTensor> parametersOf(const UpdateList &list) {
+  std::vector<UpdatedTensor> tensors;
   for (const UpdateTensor &t : tensorsOf(list))
     tensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.rate,
                        static_cast<BFloat16 *>(t.copy)});
+  return tensors;
+}
+
+std::vector<AveragedTensor> averagesOf(const UpdateList &list) {
+  std::vector<AveragedTensor> tensors;
+  for (const UpdateTensor &t : tensorsOf(list))
+    tensors.push_back({t.param, t.moment1, t.elements});
   return tensors;
 }
 
@@ -141,15 +148,14 @@ cudaError_t launchReduce(const ReduceShape &shape, void *to, const void *from,
   return cudaSuccess;
 }
 
-cudaError_t launchAdamW(const AdamWShape &shape, const float *scale, cudaStream_t stream) {
+cudaError_t launchUpdate(const UpdateShape &shape, const float *scale, cudaStream_t stream) {
   enqueueUpdate(shape.list, "adamw", stream, [=](ThreadPool &pool) {
     const float factor = scale ? element<float>(scale, 0) : 1;
     if (std::isnan(factor))
       return;
-    AdamWOptions options{shape.rates, shape.beta1,         shape.beta2,        shape.epsilon,
-                         shape.step,  shape.gradientScale, shape.zeroGradients};
+    UpdateOptions options = shape.options;
     options.gradientScale *= factor;
-    adamW(parametersOf(shape.list), options, pool);
+    update(parametersOf(shape.list), options, pool);
   });
   return cudaSuccess;
 }
@@ -157,6 +163,21 @@ cudaError_t launchAdamW(const AdamWShape &shape, const float *scale, cudaStream_
 cudaError_t launchCopyParameters(const UpdateList &list, cudaStream_t stream) {
   enqueueUpdate(list, "copy", stream,
                 [=](ThreadPool &pool) { copyParameters(parametersOf(list), pool); });
+  return cudaSuccess;
+}
+
+cudaError_t launchAverage(const UpdateList &list, double decay, const float *scale,
+                          cudaStream_t stream) {
+  enqueueUpdate(list, "average", stream, [=](ThreadPool &pool) {
+    if (!scale || !std::isnan(element<float>(scale, 0)))
+      average(averagesOf(list), decay, pool);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t launchExchange(const UpdateList &list, cudaStream_t stream) {
+  enqueueUpdate(list, "exchange", stream,
+                [=](ThreadPool &pool) { exchange(averagesOf(list), pool); });
   return cudaSuccess;
 }
 

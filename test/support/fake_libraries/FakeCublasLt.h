@@ -21,7 +21,7 @@ struct CublasLt {
   int createError = 0;   ///< what cublasLtCreate returns
   int offered = 4;       ///< algorithms that the heuristics know; 0: they decline
   int multiplyError = 0; ///< what every product returns
-  int quickest = 2;      ///< of the algorithms; the others take twice as long
+  int quickest = 2;      ///< of the algorithms; the others take a second longer
   /// For products with a bit of these: the heuristics decline; they alone return multiplyError.
   uint32_t lackingEpilogues = 0, failingEpilogues = 0;
   int64_t products = 0;  ///< done so far

@@ -9,11 +9,11 @@ namespace {
 constexpr int threads = 256;
 
 struct Factors {
-  float gradientScale, take1, keep2, take2, rootScale, epsilon;
-  bool zeroGradients;
+  float gradientScale, keep1, take1, keep2, take2, rootScale, epsilon;
+  bool nesterov, zeroGradients;
 };
 
-/// Of the groups of parameters: lr / bias correction 1, and 1 - lr * decay.
+/// Of the groups of parameters: lr / bias correction 1, and 1 - lr * decay or, for SGD, the decay.
 struct Rates {
   float stepSize[mostUpdateRates], shrink[mostUpdateRates];
 };
@@ -33,16 +33,41 @@ __device__ __forceinline__ void forValues(int size, bool wide, Wide forFour, Sin
     forOne(i);
 }
 
-__device__ __forceinline__ void step(const Factors &f, float stepSize, float shrink, float &p,
-                                     float g, float &m, float &v) {
-  g *= f.gradientScale;
-  m = m + f.take1 * (g - m);
-  v = f.keep2 * v + f.take2 * g * g;
-  p = p * shrink - stepSize * (m / (sqrtf(v) * f.rootScale + f.epsilon));
-}
+/// One value of each rule: p and the moments change by g, which is scaled already.
+struct AdamW {
+  static constexpr int moments = 2;
+  static __device__ __forceinline__ void step(const Factors &f, float stepSize, float shrink,
+                                              float &p, float g, float &m, float &v) {
+    m = m + f.take1 * (g - m);
+    v = f.keep2 * v + f.take2 * g * g;
+    p = p * shrink - stepSize * (m / (sqrtf(v) * f.rootScale + f.epsilon));
+  }
+};
 
+struct Lion {
+  static constexpr int moments = 1;
+  static __device__ __forceinline__ void step(const Factors &f, float stepSize, float shrink,
+                                              float &p, float g, float &m, float &) {
+    const float blend = m + f.take1 * (g - m);
+    m = m + f.take2 * (g - m);
+    p = p * shrink - stepSize * (static_cast<float>(blend > 0) - static_cast<float>(blend < 0));
+  }
+};
+
+struct Sgd {
+  static constexpr int moments = 1;
+  static __device__ __forceinline__ void step(const Factors &f, float stepSize, float decay,
+                                              float &p, float g, float &m, float &) {
+    g += decay * p;
+    m = f.keep1 * m + g;
+    p = p - stepSize * (f.nesterov ? g + f.keep1 * m : m);
+  }
+};
+
+template <typename Rule>
 __global__ void __launch_bounds__(threads)
-    adamW(UpdateList list, Factors f, Rates rates, const float *deviceScale) {
+    update(UpdateList list, Factors f, Rates rates, const float *deviceScale) {
+  constexpr bool hasSecond = Rule::moments > 1;
   const UpdateBlock block = list.blocks[blockIdx.x];
   const UpdateTensor &t = list.tensors[block.tensor];
   if (deviceScale) {
@@ -53,7 +78,8 @@ __global__ void __launch_bounds__(threads)
   }
   const float stepSize = rates.stepSize[t.rate], shrink = rates.shrink[t.rate];
   float *param = t.param + block.begin, *grad = t.grad + block.begin;
-  float *moment1 = t.moment1 + block.begin, *moment2 = t.moment2 + block.begin;
+  float *moment1 = t.moment1 + block.begin;
+  float *moment2 = hasSecond ? t.moment2 + block.begin : nullptr;
   bf16 *copy = t.copy ? static_cast<bf16 *>(t.copy) + block.begin : nullptr;
   const bool wide = aligned16(param) && aligned16(grad) && aligned16(moment1) &&
                     aligned16(moment2) && reinterpret_cast<uintptr_t>(copy) % 8 == 0;
@@ -61,14 +87,17 @@ __global__ void __launch_bounds__(threads)
       block.size, wide,
       [&](int i) {
         auto p = loadPack<4>(param + i), m = loadPack<4>(moment1 + i);
-        auto v = loadPack<4>(moment2 + i);
+        Pack<float, 4> v = {{0.f, 0.f, 0.f, 0.f}};
+        if constexpr (hasSecond)
+          v = loadPack<4>(moment2 + i);
         const auto g = loadPack<4>(grad + i);
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          step(f, stepSize, shrink, p.at[e], g.at[e], m.at[e], v.at[e]);
+          Rule::step(f, stepSize, shrink, p.at[e], g.at[e] * f.gradientScale, m.at[e], v.at[e]);
         storePack<4>(param + i, p);
         storePack<4>(moment1 + i, m);
-        storePack<4>(moment2 + i, v);
+        if constexpr (hasSecond)
+          storePack<4>(moment2 + i, v);
         if (f.zeroGradients)
           storePack<4>(grad + i, Pack<float, 4>{{0.f, 0.f, 0.f, 0.f}});
         if (copy) {
@@ -80,7 +109,9 @@ __global__ void __launch_bounds__(threads)
         }
       },
       [&](int i) {
-        step(f, stepSize, shrink, param[i], grad[i], moment1[i], moment2[i]);
+        float none = 0;
+        float &second = hasSecond ? moment2[i] : none;
+        Rule::step(f, stepSize, shrink, param[i], grad[i] * f.gradientScale, moment1[i], second);
         if (f.zeroGradients)
           grad[i] = 0;
         if (copy)
@@ -164,29 +195,88 @@ __global__ void __launch_bounds__(threads) copyParameters(UpdateList list) {
       [&](int i) { to[i] = fromFloat<bf16>(from[i]); });
 }
 
+__global__ void __launch_bounds__(threads)
+    average(UpdateList list, float keep, float take, const float *deviceScale) {
+  if (deviceScale && *deviceScale != *deviceScale)
+    return;
+  const UpdateBlock block = list.blocks[blockIdx.x];
+  const UpdateTensor &t = list.tensors[block.tensor];
+  const float *value = t.param + block.begin;
+  float *mean = t.moment1 + block.begin;
+  forValues(
+      block.size, aligned16(value) && aligned16(mean),
+      [&](int i) {
+        const auto p = loadPack<4>(value + i);
+        auto m = loadPack<4>(mean + i);
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          m.at[e] = keep * m.at[e] + take * p.at[e];
+        storePack<4>(mean + i, m);
+      },
+      [&](int i) { mean[i] = keep * mean[i] + take * value[i]; });
+}
+
+__global__ void __launch_bounds__(threads) exchange(UpdateList list) {
+  const UpdateBlock block = list.blocks[blockIdx.x];
+  const UpdateTensor &t = list.tensors[block.tensor];
+  float *value = t.param + block.begin, *mean = t.moment1 + block.begin;
+  forValues(
+      block.size, aligned16(value) && aligned16(mean),
+      [&](int i) {
+        const auto p = loadPack<4>(value + i), m = loadPack<4>(mean + i);
+        storePack<4>(value + i, m);
+        storePack<4>(mean + i, p);
+      },
+      [&](int i) {
+        const float p = value[i];
+        value[i] = mean[i];
+        mean[i] = p;
+      });
+}
+
 } // namespace
 
-cudaError_t launchAdamW(const AdamWShape &s, const float *deviceScale, cudaStream_t stream) {
-  if (s.list.count == 0)
+cudaError_t launchUpdate(const UpdateShape &shape, const float *deviceScale, cudaStream_t stream) {
+  const UpdateOptions &s = shape.options;
+  if (shape.list.count == 0)
     return cudaSuccess;
   if (s.rates.size() > mostUpdateRates)
     return cudaErrorInvalidValue;
-  const double step = static_cast<double>(s.step), correction = 1 - std::pow(s.beta1, step);
+  const bool isAdam = s.kind == OptimizerKind::AdamW, isSgd = s.kind == OptimizerKind::Sgd;
+  const double step = static_cast<double>(s.step);
+  const double correction1 = isAdam ? 1 - std::pow(s.beta1, step) : 1;
+  const double correction2 = isAdam ? 1 - std::pow(s.beta2, step) : 1;
   Rates rates = {};
   for (size_t r = 0; r < s.rates.size(); ++r) {
-    rates.stepSize[r] = static_cast<float>(s.rates[r].learningRate / correction);
-    rates.shrink[r] = static_cast<float>(1 - s.rates[r].learningRate * s.rates[r].weightDecay);
+    const auto [learningRate, decay] = s.rates[r];
+    rates.stepSize[r] = static_cast<float>(learningRate / correction1);
+    rates.shrink[r] = static_cast<float>(isSgd ? decay : 1 - learningRate * decay);
   }
   Factors f;
   f.gradientScale = static_cast<float>(s.gradientScale);
+  f.keep1 = static_cast<float>(isSgd ? s.momentum : s.beta1);
   f.take1 = static_cast<float>(1 - s.beta1);
   f.keep2 = static_cast<float>(s.beta2);
   f.take2 = static_cast<float>(1 - s.beta2);
-  f.rootScale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, step)));
+  f.rootScale = static_cast<float>(1 / std::sqrt(correction2));
   f.epsilon = static_cast<float>(s.epsilon);
+  f.nesterov = s.nesterov;
   f.zeroGradients = s.zeroGradients;
-  OMNIBAL_LAUNCH(adamW, dim3(static_cast<unsigned>(s.list.count)), dim3(threads), stream, s.list, f,
-                 rates, deviceScale);
+  const dim3 blocks(static_cast<unsigned>(shape.list.count));
+  switch (s.kind) {
+  case OptimizerKind::AdamW:
+    OMNIBAL_LAUNCH(update<AdamW>, blocks, dim3(threads), stream, shape.list, f, rates, deviceScale);
+    break;
+  case OptimizerKind::Lion:
+    OMNIBAL_LAUNCH(update<Lion>, blocks, dim3(threads), stream, shape.list, f, rates, deviceScale);
+    break;
+  case OptimizerKind::Sgd:
+    OMNIBAL_LAUNCH(update<Sgd>, blocks, dim3(threads), stream, shape.list, f, rates, deviceScale);
+    break;
+  case OptimizerKind::Muon:
+  case OptimizerKind::AdamW8bit:
+    return cudaErrorInvalidValue;
+  }
   return cudaGetLastError();
 }
 
@@ -224,6 +314,22 @@ cudaError_t launchCopyParameters(const UpdateList &list, cudaStream_t stream) {
     return cudaSuccess;
   OMNIBAL_LAUNCH(copyParameters, dim3(static_cast<unsigned>(list.count)), dim3(threads), stream,
                  list);
+  return cudaGetLastError();
+}
+
+cudaError_t launchAverage(const UpdateList &list, double decay, const float *deviceScale,
+                          cudaStream_t stream) {
+  if (list.count == 0)
+    return cudaSuccess;
+  OMNIBAL_LAUNCH(average, dim3(static_cast<unsigned>(list.count)), dim3(threads), stream, list,
+                 static_cast<float>(decay), static_cast<float>(1 - decay), deviceScale);
+  return cudaGetLastError();
+}
+
+cudaError_t launchExchange(const UpdateList &list, cudaStream_t stream) {
+  if (list.count == 0)
+    return cudaSuccess;
+  OMNIBAL_LAUNCH(exchange, dim3(static_cast<unsigned>(list.count)), dim3(threads), stream, list);
   return cudaGetLastError();
 }
 

@@ -1,4 +1,4 @@
-//===- Update.h - AdamW, the gradients' norm, scaling: one launch for many tensors -----------===//
+//===- Update.h - Updates, the gradients' norm, scaling: one launch for many tensors ---------===//
 //
 // The tensors of a call are cut into fixed blocks (cutIntoBlocks, once, at prepare time); lists and
 // blocks lie in device memory. Results depend on the sizes only. Master weights, gradients and
@@ -9,7 +9,7 @@
 #define RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H
 
 #include "runtime/device/NormBlocks.h"
-#include "runtime/device/UpdateRates.h"
+#include "runtime/device/UpdateOptions.h"
 #include <cstdint>
 #include <cuda_runtime_api.h>
 #include <vector>
@@ -22,7 +22,7 @@ struct UpdateTensor {
   float *param = nullptr, *grad = nullptr, *moment1 = nullptr, *moment2 = nullptr;
   void *copy = nullptr; ///< bfloat16 values of `param`, or null
   int64_t elements = 0;
-  int32_t rate = 0;  ///< number in AdamWShape::rates
+  int32_t rate = 0;  ///< number in UpdateOptions::rates
   int32_t phase = 0; ///< values of its first block that lie before it (FloatRun)
 };
 
@@ -49,19 +49,15 @@ struct UpdateList {
   int64_t count = 0; ///< blocks
 };
 
-struct AdamWShape {
+struct UpdateShape {
   UpdateList list;
-  std::vector<UpdateRate> rates = decayAndNone(1e-3, 0.01); ///< at most mostUpdateRates
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  int64_t step = 1;          ///< 1 at the first update
-  double gradientScale = 1;  ///< multiplies every gradient first
-  bool zeroGradients = true; ///< leaves zeros in `grad`
+  UpdateOptions options; ///< with at most mostUpdateRates rates; scaleOfStep does nothing here
 };
 
-/// With lr and decay of the tensor's rate: p *= 1 - lr * decay; m, v; p -= lr / bc1 * m / (sqrt(v)
-/// / sqrt(bc2) + eps), as PyTorch's AdamW. `deviceScale`, if not null, multiplies the gradients
-/// too; if it is not a number, nothing is done.
-cudaError_t launchAdamW(const AdamWShape &shape, const float *deviceScale, cudaStream_t stream);
+/// What update() of the host's Optimizer.h does, with lr and decay of the tensor's rate.
+/// `deviceScale`, if not null, multiplies the gradients too; if it is not a number, nothing is
+/// done.
+cudaError_t launchUpdate(const UpdateShape &shape, const float *deviceScale, cudaStream_t stream);
 
 /// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values,
 /// which stay as they are where there is no `grad`.
@@ -79,6 +75,14 @@ cudaError_t launchZero(const UpdateList &list, cudaStream_t stream);
 
 /// Every `copy` = `param` in bfloat16.
 cudaError_t launchCopyParameters(const UpdateList &list, cudaStream_t stream);
+
+/// Every `moment1`, an average, = decay `moment1` + (1 - decay) `param`; nothing where
+/// *deviceScale is not a number.
+cudaError_t launchAverage(const UpdateList &list, double decay, const float *deviceScale,
+                          cudaStream_t stream);
+
+/// Exchanges every `param` and `moment1`, its average.
+cudaError_t launchExchange(const UpdateList &list, cudaStream_t stream);
 
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_KERNELS_UPDATE_H

@@ -1,25 +1,41 @@
-//===- Update.h - AdamW and sums over one block of values --------------------------------===//
+//===- Update.h - Updates and sums over one block of values ------------------------------===//
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_UPDATE_H
 #define RUNTIME_BACKENDS_HOST_VECTOR_UPDATE_H
 
+#include "runtime/backends/host/vector/DynamicMap.h"
 #include "runtime/backends/host/vector/Isa.h"
+#include "runtime/device/OptimizerKind.h"
+#include <array>
 #include <cstdint>
 
 namespace omnibal::rt {
 
-/// AdamW's constants of one step, in the form in which the inner loop uses them.
-struct AdamWFactors {
-  float gradientScale, take1, keep2, take2; ///< m = m + take1 (g - m); v = keep2 v + take2 g g
-  float shrink;                             ///< 1 - lr * decay
-  float stepSize;                           ///< lr / bias correction 1
-  float rootScale, epsilon;                 ///< 1 / sqrt(bias correction 2)
-  bool zeroGradients;
+/// A rule's constants of one step, in the form in which the inner loop uses them.
+struct UpdateFactors {
+  float gradientScale;
+  float keep1, take1, keep2, take2; ///< of the moments: beta or momentum, and 1 - beta
+  float shrink;                     ///< 1 - lr * decay
+  float decay;                      ///< what is added to the gradient (SGD)
+  float stepSize;                   ///< lr / bias correction 1
+  float rootScale, epsilon;         ///< 1 / sqrt(bias correction 2)
+  bool nesterov, zeroGradients;
 };
 
+using UpdateRule = void (*)(float *param, float *grad, float *moment1, float *moment2, int64_t n,
+                            const UpdateFactors &factors);
+
+/// From the first element of a block of codes on.
+using CodedRule = void (*)(float *param, float *grad, CodedMoment moment1, CodedMoment moment2,
+                           int64_t n, const UpdateFactors &factors, const DynamicMap &map1,
+                           const DynamicMap &map2);
+
 struct UpdateTable {
-  void (*adamW)(float *param, float *grad, float *moment1, float *moment2, int64_t n,
-                const AdamWFactors &factors);
+  std::array<UpdateRule, optimizerKinds.size()>
+      update;      ///< by OptimizerKind; Muon's is of what is no matrix, and none has codes
+  CodedRule coded; ///< of AdamW8bit
   double (*squares)(const float *x, int64_t n);
+  /// average = keep average + take value
+  void (*average)(const float *value, float *average, int64_t n, float keep, float take);
 };
 OMNIBAL_DECLARE_VECTOR_TABLE(UpdateTable, updateTable)
 

@@ -142,6 +142,10 @@
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-attach-loss \
 // RUN:   --omnibal-plan-stages="method=search stages=2 tiles=2 tokens=16 memory-limit-bytes=100000000 schedule=per-step" \
 // RUN:   --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=VARIANTS
+// RUN: not omnibal-opt %inputs/form-l.mlir --omnibal-attach-loss \
+// RUN:   --omnibal-plan-stages="method=search parts=2 layout-price=1000 tiles=2 tokens=16 memory-limit-bytes=100000000 schedule=per-step" \
+// RUN:   --omnibal-materialize-layers 2>&1 | FileCheck %s --check-prefix=LAYOUTS
+// LAYOUTS: has layouts, and plans of single steps are for stages whose parts do the same; say layouts=none
 // VARIANTS: call_layer "language.layers.0" language @language_1 {{.*}}omnibal.variants = [@language_1, @language_
 // VARIANTS: call_layer "head" head @head_0
 // VARIANTS: layer_fn @head_0

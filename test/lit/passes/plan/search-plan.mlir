@@ -60,7 +60,7 @@
 // REMARK-DAG: search-plan.mlir:[[#]]:{{.*}}1 GB more on stage 0 would take 560 ns, 5.08 % faster; one stage more would take
 
 module attributes {omnibal.cluster = #plan.cluster<stages = 2, memory = [2800, 2800], latency = 1, bytes_per_s = 1000000000, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1>} {
-omnibal.parameter @tied : tensor<2xf32> {omnibal.cost = #plan.parameter<resident = 256, reduced = 64>}
+omnibal.parameter @tied : tensor<2xf32> {omnibal.cost = #plan.parameter<resident = 256, reduced = 64, state = 128>}
 func.func @main() -> tensor<2xf32> {
   %p = omnibal.get_parameter @tied : tensor<2xf32>
   %0 = omnibal.layer "a" language inputs() parameters(%p) attributes {omnibal.cost = #plan.cost<forward = 10, input_grad = 10, weight_grad = 10, outputs = [64], gradients = [64], options = [#plan.option<name = "keep", saved = 640, recompute = 0, workspace = 128>, #plan.option<name = "full", saved = 64, recompute = 10, workspace = 128>]>} : (tensor<2xf32>) -> tensor<2xf32> {

@@ -111,6 +111,16 @@ module attributes {some = #plan.parameter<resident = -4, reduced = 0>} {}
 
 // -----
 
+// expected-error @below {{parameter_cost_c2: gradient and state are part of what is resident, and what has no gradient has no state}}
+module attributes {some = #plan.parameter<resident = 16, reduced = 0, state = 8>} {}
+
+// -----
+
+// expected-error @below {{parameter_cost_c2: gradient and state are part of what is resident, and what has no gradient has no state}}
+module attributes {some = #plan.parameter<resident = 8, reduced = 4, state = 8>} {}
+
+// -----
+
 // expected-error @below {{cluster_c1: stages, data_parallel and bytes/s must be >= 1, latencies >= 0}}
 module attributes {omnibal.cluster = #plan.cluster<stages = 0, memory = [1], latency = 1, bytes_per_s = 1, data_parallel = 1, replica_latency = 0, replica_bytes_per_s = 1>} {}
 
@@ -542,8 +552,8 @@ omnibal.transfer @there activation id 0 from 0 to 1 layers ["body"] outputs [0]
 omnibal.transfer @back gradient id 1 from 1 to 0 layers ["body"] outputs [0]
 omnibal.stage @stage_0 index 0 {
   omnibal.run forward chunk 0 microbatch 0
-  omnibal.adamw_update
-  // expected-error @below {{stage_c4: comes after omnibal.adamw_update}}
+  omnibal.update_parameters
+  // expected-error @below {{stage_c4: comes after omnibal.update_parameters}}
   omnibal.run backward chunk 0 microbatch 0
 }
 }

@@ -46,8 +46,8 @@ omnibal.stage @stage_0 index 0 {
   omnibal.reduce_gradients
   // CHECK-NEXT: omnibal.reduce_scalars
   omnibal.reduce_scalars
-  // CHECK-NEXT: omnibal.adamw_update
-  omnibal.adamw_update
+  // CHECK-NEXT: omnibal.update_parameters
+  omnibal.update_parameters
 }
 // CHECK: omnibal.stage @inference_0 index 0 mode inference {
 omnibal.stage @inference_0 index 0 mode inference {

@@ -147,4 +147,29 @@ TEST(MeasuredTimes, NoBackwardTakesNoTime) {
   EXPECT_TRUE(times.knows(factsWith("f", "")));
 }
 
+CostOptions optionsWith(planner::Link parts) {
+  CostOptions options;
+  options.device.flops["float32"] = options.device.bytesPerSecond = 1'000'000'000;
+  options.partsLink.given = parts;
+  return options;
+}
+
+TEST(LayerTimes, MovesAreAdded) {
+  LayerFacts facts;
+  facts.forward = {10, 20, 3000, 2};
+  const LayerTimes times = timesOf(facts, optionsWith({7, 1'000'000'000}));
+  EXPECT_EQ(times.forwardNs, 10 + 20 + 3000 + 2 * 7);
+}
+
+/// Beyond what a problem may take they stay positive.
+TEST(LayerTimes, LongMovesDoNotOverflow) {
+  LayerFacts facts;
+  facts.forward = {0, 0, 0, 1000};
+  facts.inputGrad = facts.weightGrad = {0, 0, int64_t{1} << 60, 0};
+  const LayerTimes times = timesOf(facts, optionsWith({int64_t{1} << 59, 1}));
+  EXPECT_EQ(times.forwardNs, int64_t{1} << 60);
+  EXPECT_EQ(times.inputGradNs, int64_t{1} << 60);
+  EXPECT_EQ(times.wholeBackwardNs, int64_t{1} << 61);
+}
+
 } // namespace

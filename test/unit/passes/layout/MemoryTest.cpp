@@ -35,9 +35,18 @@ struct Memories {
   rt::Program program;
 };
 
+/// What fine-tuning leaves as it is, and what is kept besides.
+struct Tuning {
+  std::vector<std::string> freeze = {};
+  std::string lora = "";      ///< which weights have adapters
+  std::string quantized = ""; ///< how those below adapters are stored
+  bool ema = false;
+  std::string optimizer = "adamw";
+};
+
 class Memory {
 public:
-  Memory(const std::string &file, const std::vector<std::string> &freeze) {
+  Memory(const std::string &file, const Tuning &tuning) {
     DialectRegistry registry;
     registry.insert<OmnibalDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
     context.appendDialectRegistry(registry);
@@ -48,7 +57,11 @@ public:
     PassManager passes(&context);
     FindLayersOptions layers;
     layers.tokens = 1024;
-    layers.freeze = ArrayRef<std::string>(freeze);
+    layers.freeze = ArrayRef<std::string>(tuning.freeze);
+    layers.lora = tuning.lora;
+    layers.quantizeFrozen = tuning.quantized;
+    layers.ema = tuning.ema;
+    layers.optimizer = tuning.optimizer;
     buildFindLayersPipeline(passes, layers, layers);
     EXPECT_TRUE(succeeded(passes.run(*module)));
   }
@@ -221,7 +234,7 @@ TEST(Memory, OfDevices) {
     internvl.check("device", {24, 512, 3, "interleaved:2", "full", "layers", 4, 0, precision});
     internvl.check("device", {24, 512, 2, "1f1b", "auto", "search", 4, 0.8, precision});
   }
-  Memory llava(data("tiny-llava/model.onnx"), {"vision"});
+  Memory llava(data("tiny-llava/model.onnx"), {{"vision"}});
   llava.check("bf16, frozen vision", {24, 512, 2, "gpipe", "none", "layers", 4, 0, "bfloat16"});
 }
 
@@ -233,6 +246,17 @@ TEST(Memory, OfReplicasAndSearchedSchedules) {
     model.check(name, {24, 512, 3, "auto", "auto", "search", 6, 0.9});
     model.check(name, {24, 512, 2, "zb-h1", "selective-1", "greedy", 6, 0, "bfloat16", 2});
     EXPECT_EQ(model.stagesCompared, 9);
+  }
+}
+
+TEST(Memory, OfQuantizedWeights) {
+  for (const char *kind : {"int8", "nf4"}) {
+    Memory model(data("tiny-internvl/model.onnx"), {.lora = "language", .quantized = kind});
+    model.check(kind, {24, 512, 1});
+    model.check(kind, {24, 512, 2, "zb-h1", "none", "layers", 6});
+    model.check(kind, {24, 512, 3, "auto", "auto", "search", 6, 0.9});
+    model.check(kind, {24, 512, 2, "1f1b", "full", "layers", 4, 0, "host", 2, 1});
+    EXPECT_EQ(model.stagesCompared, 8);
   }
 }
 
@@ -281,11 +305,33 @@ TEST(Memory, OfSharesOfReplicas) {
     }
   internvl.check("shares", shares(2, "1f1b", 2, "host", 0.8));
   internvl.check("shares", shares(2, "auto", 2, "bfloat16", 0.8));
-  Memory frozen(data("tiny-llava/model.onnx"), {"vision"});
+  Memory frozen(data("tiny-llava/model.onnx"), {{"vision"}});
   frozen.check("shares, frozen", shares(2, "gpipe", 2));
   Memory tied(data("llava-tied/model-opset22.onnx"), {});
   for (int64_t stages : {1, 2, 3})
     tied.check("shares, tied", shares(stages, "1f1b", 2, stages == 2 ? "bfloat16" : "host"));
+}
+
+/// Whole, and in shares of the replicas.
+TEST(Memory, OfAveragesAndCodes) {
+  auto shares = [](int64_t stages, const char *precision, int64_t replicas) {
+    return Case{24, 512, stages, "1f1b", "none", "layers", 6, 0, precision, replicas, 1};
+  };
+  Memory averages(data("tiny-internvl/model.onnx"), {.freeze = {"vision"}, .ema = true});
+  for (const char *precision : {"host", "cuda", "bfloat16"}) {
+    averages.check("averages", {24, 512, 2, "1f1b", "none", "layers", 4, 0, precision});
+    averages.check("shares of averages", shares(2, precision, 3));
+  }
+  Memory coded(data("tiny-internvl/model.onnx"), {.optimizer = "adamw8bit"});
+  Memory both(data("llava-tied/model-opset22.onnx"), {.ema = true, .optimizer = "adamw8bit"});
+  for (int64_t stages : {1, 3}) {
+    coded.check("codes", {24, 512, stages});
+    both.check("codes and averages", {24, 512, stages});
+    for (int64_t replicas : {2, 3}) {
+      coded.check("shares of codes", shares(stages, "host", replicas));
+      both.check("shares of both", shares(stages, "host", replicas));
+    }
+  }
 }
 
 TEST(Memory, OfOptionsAndLimits) {
@@ -298,10 +344,10 @@ TEST(Memory, OfOptionsAndLimits) {
 }
 
 TEST(Memory, OfFrozenParts) {
-  Memory vision(data("tiny-internvl/model.onnx"), {"vision"});
+  Memory vision(data("tiny-internvl/model.onnx"), {{"vision"}});
   for (int64_t stages : {1, 2, 4})
     vision.check("frozen vision", {24, 512, stages});
-  Memory both(data("tiny-llava/model.onnx"), {"vision", "language"});
+  Memory both(data("tiny-llava/model.onnx"), {.freeze = {"vision", "language"}});
   for (int64_t stages : {1, 2, 3})
     both.check("frozen vision and language", {24, 512, stages});
 }

@@ -39,6 +39,7 @@ module {
   omnibal.parameter @table : tensor<11x8xf64>
   omnibal.parameter @project : tensor<8x6xf64>
   omnibal.parameter @hn : tensor<8xf64>
+  omnibal.parameter @qn : tensor<12xf64>
 
   func.func @block(%x: tensor<1x?x8xf64, #NC>) {
     %n1 = omnibal.get_parameter @n1 : tensor<8xf64>
@@ -138,6 +139,60 @@ module {
       %n = omnibal.rms_norm %m, %ph {axis = -1 : i64, epsilon = 1.0e-3 : f64} : (tensor<1x?x8xf64, #NC>, tensor<8xf64>) -> tensor<1x?x8xf64, #NC>
       %loss, %prediction = omnibal.linear_cross_entropy %n, %pt, %targets : (tensor<1x?x8xf64, #NC>, tensor<11x8xf64>, tensor<1x?xi32, #L>) -> (tensor<1x?xf64, #L>, tensor<1x?xi32, #L>)
       omnibal.yield %loss, %prediction : tensor<1x?xf64, #L>, tensor<1x?xi32, #L>
+    }
+    return
+  }
+
+  // Small ones, of which all assignments can be tried: a gated product, a chain with a norm over columns that a product
+  // makes, and attention of 3 key heads.
+  func.func @gated(%x: tensor<1x?x8xf64, #NC>) {
+    %gate = omnibal.get_parameter @gate : tensor<9x8xf64>
+    %up = omnibal.get_parameter @up : tensor<9x8xf64>
+    %down = omnibal.get_parameter @down : tensor<8x9xf64>
+    %bo = omnibal.get_parameter @bo : tensor<8xf64>
+    %y = omnibal.layer "gated" language inputs(%x) parameters(%gate, %up, %down, %bo)
+      : (tensor<1x?x8xf64, #NC>, tensor<9x8xf64>, tensor<9x8xf64>, tensor<8x9xf64>, tensor<8xf64>) -> tensor<1x?x8xf64, #NC> {
+    ^bb0(%in: tensor<1x?x8xf64, #NC>, %pg: tensor<9x8xf64>, %pu: tensor<9x8xf64>, %pd: tensor<8x9xf64>, %pb: tensor<8xf64>):
+      %g0 = omnibal.linear %in, %pg : (tensor<1x?x8xf64, #NC>, tensor<9x8xf64>) -> tensor<1x?x9xf64, #NF>
+      %u0 = omnibal.linear %in, %pu : (tensor<1x?x8xf64, #NC>, tensor<9x8xf64>) -> tensor<1x?x9xf64, #NF>
+      %g1 = omnibal.silu %g0 : (tensor<1x?x9xf64, #NF>) -> tensor<1x?x9xf64, #NF>
+      %h = omnibal.mul %g1, %u0 : (tensor<1x?x9xf64, #NF>, tensor<1x?x9xf64, #NF>) -> tensor<1x?x9xf64, #NF>
+      %d = omnibal.linear %h, %pd, %pb : (tensor<1x?x9xf64, #NF>, tensor<8x9xf64>, tensor<8xf64>) -> tensor<1x?x8xf64, #NC>
+      %out = omnibal.add %in, %d : (tensor<1x?x8xf64, #NC>, tensor<1x?x8xf64, #NC>) -> tensor<1x?x8xf64, #NC>
+      omnibal.yield %out : tensor<1x?x8xf64, #NC>
+    }
+    return
+  }
+
+  func.func @normed(%x: tensor<1x?x8xf64, #NC>) {
+    %wq = omnibal.get_parameter @wq : tensor<12x8xf64>
+    %qn = omnibal.get_parameter @qn : tensor<12xf64>
+    %wo = omnibal.get_parameter @wo : tensor<8x12xf64>
+    %n1 = omnibal.get_parameter @n1 : tensor<8xf64>
+    %y = omnibal.layer "normed" language inputs(%x) parameters(%wq, %qn, %wo, %n1)
+      : (tensor<1x?x8xf64, #NC>, tensor<12x8xf64>, tensor<12xf64>, tensor<8x12xf64>, tensor<8xf64>) -> tensor<1x?x8xf64, #NC> {
+    ^bb0(%in: tensor<1x?x8xf64, #NC>, %pq: tensor<12x8xf64>, %pn: tensor<12xf64>, %po: tensor<8x12xf64>, %p1: tensor<8xf64>):
+      %a = omnibal.linear %in, %pq : (tensor<1x?x8xf64, #NC>, tensor<12x8xf64>) -> tensor<1x?x12xf64, #NQ>
+      %b = omnibal.rms_norm %a, %pn {axis = -1 : i64, epsilon = 1.0e-3 : f64} : (tensor<1x?x12xf64, #NQ>, tensor<12xf64>) -> tensor<1x?x12xf64, #NQ>
+      %c = omnibal.linear %b, %po : (tensor<1x?x12xf64, #NQ>, tensor<8x12xf64>) -> tensor<1x?x8xf64, #NC>
+      %d = omnibal.add %in, %c : (tensor<1x?x8xf64, #NC>, tensor<1x?x8xf64, #NC>) -> tensor<1x?x8xf64, #NC>
+      %out = omnibal.rms_norm %d, %p1 {axis = -1 : i64, epsilon = 1.0e-3 : f64} : (tensor<1x?x8xf64, #NC>, tensor<8xf64>) -> tensor<1x?x8xf64, #NC>
+      omnibal.yield %out : tensor<1x?x8xf64, #NC>
+    }
+    return
+  }
+
+  func.func @heads(%x: tensor<1x6x?x2xf64, #HND>, %k: tensor<1x3x?x2xf64, #KND>) {
+    %wo = omnibal.get_parameter @wo : tensor<8x12xf64>
+    %y = omnibal.layer "heads" language inputs(%x, %k) parameters(%wo)
+      : (tensor<1x6x?x2xf64, #HND>, tensor<1x3x?x2xf64, #KND>, tensor<8x12xf64>) -> tensor<1x?x8xf64, #NC> {
+    ^bb0(%q2: tensor<1x6x?x2xf64, #HND>, %k2: tensor<1x3x?x2xf64, #KND>, %po: tensor<8x12xf64>):
+      %cu = omnibal.batch_value "cu_seqlens" : tensor<?xi32, #N1>
+      %o0, %lse = omnibal.attention %q2, %k2, %k2, %cu {scale = 0.7 : f64, mask_kind = 2 : i32, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0, 0>} : (tensor<1x6x?x2xf64, #HND>, tensor<1x3x?x2xf64, #KND>, tensor<1x3x?x2xf64, #KND>, tensor<?xi32, #N1>) -> (tensor<1x6x?x2xf64, #HND>, tensor<1x6x?xf64, #HN>)
+      %o1 = omnibal.transpose %o0 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x6x?x2xf64, #HND>) -> tensor<1x?x6x2xf64, #NHD>
+      %o2 = omnibal.reshape %o1 : (tensor<1x?x6x2xf64, #NHD>) -> tensor<1x?x12xf64, #NQ>
+      %o3 = omnibal.linear %o2, %po : (tensor<1x?x12xf64, #NQ>, tensor<8x12xf64>) -> tensor<1x?x8xf64, #NC>
+      omnibal.yield %o3 : tensor<1x?x8xf64, #NC>
     }
     return
   }

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
   std::string weights = argv[1], fault = argc > 2 ? argv[2] : "";
   LoadedProgram program = loadedTiny({2, 3, 2, true});
   StepOptions options;
-  options.adamW.rates = decayAndNone(0.05, 0.01);
+  options.update.rates = decayAndNone(0.05, 0.01);
   std::mutex mutex;
   auto place = readLaunchEnvironment();
   if (!place) {

@@ -1,6 +1,6 @@
 // Decoded pictures against what Pillow makes of the same bytes, and damaged ones.
-#include "runtime/data/Image.h"
-#include "runtime/data/Preprocess.h"
+#include "runtime/data/pictures/Image.h"
+#include "runtime/data/pictures/Preprocess.h"
 #include "runtime/support/Safetensors.h"
 #include "test/unit/runtime/data/TestTar.h"
 #include <cstdlib>

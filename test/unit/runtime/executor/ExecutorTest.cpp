@@ -20,7 +20,7 @@ protected:
     std::filesystem::create_directories(folder);
     weights = writeTinyWeights(folder);
     ASSERT_NE(weights, "");
-    options.adamW.rates = decayAndNone(0.05, 0.1);
+    options.update.rates = decayAndNone(0.05, 0.1);
     options.clip = 0.3; // small enough to bite
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
@@ -317,7 +317,7 @@ TEST_F(Training, NotANumberStopsWithStepAndRank) {
   for (bool zero : {false, true}) {
     auto program = loadedTiny({.stages = 2, .dataParallel = zero ? 2 : 1, .zero = zero});
     StepOptions infinite = options;
-    infinite.adamW.rates = decayAndNone(INFINITY, 0.1); // the first update ruins the weights
+    infinite.update.rates = decayAndNone(INFINITY, 0.1); // the first update ruins the weights
     TinyOutcome got = trainTinyThreads(program, weights, 3, infinite);
     ASSERT_FALSE(got.status);
     EXPECT_NE(

@@ -18,7 +18,7 @@ protected:
   void SetUp() override {
     weights = writeTinyWeights(folder.path);
     ASSERT_NE(weights, "");
-    options.adamW.rates = decayAndNone(0.05, 0.01);
+    options.update.rates = decayAndNone(0.05, 0.01);
     options.clip = 0.3; // small enough to bite
     ::setenv("OMNIBAL_VERIFY_STEPS", "1", 1);
   }

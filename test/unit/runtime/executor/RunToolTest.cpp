@@ -115,7 +115,7 @@ TEST_F(RunTool, LogHoldsTheReferencesLosses) {
     Outcome o = shell(trainCommand(program(stages, replicas), "run.jsonl"));
     ASSERT_EQ(o.code, 0) << o.output;
     StepOptions options;
-    options.adamW.rates = decayAndNone(0.05, 0.1);
+    options.update.rates = decayAndNone(0.05, 0.1);
     options.clip = 0.3;
     TinyReference reference(weights, false);
     auto lines = log("run.jsonl");

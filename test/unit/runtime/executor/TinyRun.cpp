@@ -122,7 +122,7 @@ TinyReference::Step TinyReference::step(const std::vector<TinyGroup> &groups,
       squared += g * g;
     }
   double norm = std::sqrt(squared), factor = std::min(1.0, options.clip / (norm + 1e-6));
-  const AdamWOptions &a = options.adamW;
+  const UpdateOptions &a = options.update;
   ++updates;
   for (int i = 0; i <= head; ++i)
     for (int64_t e = 0; e < W * C; ++e) {

@@ -56,7 +56,7 @@ private:
   bool tied;
   int64_t updates = 0;
   std::vector<double> parameters[2], moments1[2], moments2[2];
-  int rateOf[2] = {0, 0}; ///< in AdamWOptions::rates
+  int rateOf[2] = {0, 0}; ///< in UpdateOptions::rates
 };
 
 struct TinyOutcome {

@@ -154,6 +154,12 @@ const BrokenParts cases[] = {
      }},
     {"another_parameter", "it differs from that of part 0",
      [](Program &p) { p.stageList[1].parameters[0].decay ^= true; }},
+    {"a_matrix_of_one_part", "it differs from that of part 0",
+     [](Program &p) {
+       p.optimizer = OptimizerKind::Muon;
+       p.stageList[1].parameters[0].orthogonalized = true;
+       p.stageList[1].parameters[0].moment2Offset = -1;
+     }},
     {"another_order", "its actions or chunks are not those of part 0",
      [](Program &p) { reorder(p); }},
     {"a_move_of_one_part", "it makes 1 moves, part 0 makes 0",

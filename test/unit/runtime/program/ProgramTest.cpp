@@ -128,7 +128,7 @@ TEST(BucketShares, AreCutAtBlocksAndParameters) {
   }
   std::swap(stage.parameters[0].gradOffset, stage.parameters[2].gradOffset);
   Bucket bucket{{0, 1, 2}, std::nullopt};
-  EXPECT_EQ(elementsOf(stage, bucket), 50001);
+  EXPECT_EQ(elementsOf(stage, bucket, 1), 50001);
   EXPECT_EQ(cutIntoShares(50001, 2), (std::vector<int64_t>{0, 32768, 50001}));
   EXPECT_EQ(cutIntoShares(50001, 3), (std::vector<int64_t>{0, 16384, 32768, 50001}));
   EXPECT_EQ(cutIntoShares(50001, 5), (std::vector<int64_t>{0, 0, 16384, 32768, 49152, 50001}));
@@ -136,16 +136,39 @@ TEST(BucketShares, AreCutAtBlocksAndParameters) {
   EXPECT_EQ(cutIntoShares(0, 2), (std::vector<int64_t>{0, 0, 0}));
   bucket.share.emplace().bounds = {0, 32768, 50001};
   std::vector<std::array<int64_t, 5>> pieces;
-  for (const BucketPiece &piece : piecesOf(stage, bucket))
+  for (const BucketPiece &piece : piecesOf(stage, bucket, 1))
     pieces.push_back({piece.parameter, piece.first, piece.count, piece.at, piece.owner});
   EXPECT_EQ(pieces, (std::vector<std::array<int64_t, 5>>{{1, 0, 20000, 0, 0},
                                                          {0, 0, 12768, 20000, 0},
                                                          {0, 12768, 17232, 32768, 1},
                                                          {2, 0, 1, 50000, 1}}));
   bucket.share.reset();
-  EXPECT_EQ(piecesOf(stage, bucket).size(), 3u);
+  EXPECT_EQ(piecesOf(stage, bucket, 1).size(), 3u);
   EXPECT_EQ(blocksOf(17232, 32768 % normBlock), 2);
   EXPECT_EQ(blocksOf(12768, 20000 % normBlock), 1);
+}
+
+/// By hand: rounded up to 256, the same parameters have 20224, 30208 and 256 elements.
+TEST(BucketShares, HaveWholeBlocksOfCodes) {
+  Stage stage;
+  for (int64_t elements : {20000, 30000, 1}) {
+    Parameter &q = stage.parameters.emplace_back();
+    q.shape = {elements};
+    q.gradOffset = 200000 * static_cast<int64_t>(stage.parameters.size());
+  }
+  Bucket bucket{{0, 1, 2}, BucketShare{}};
+  const int64_t grain = bucketGrain(OptimizerKind::AdamW8bit);
+  EXPECT_EQ(bucketGrain(OptimizerKind::Muon), 1);
+  ASSERT_EQ(elementsOf(stage, bucket, grain), 50688);
+  bucket.share->bounds = cutIntoShares(50688, 2);
+  EXPECT_EQ(bucket.share->bounds, (std::vector<int64_t>{0, 32768, 50688}));
+  std::vector<std::array<int64_t, 5>> pieces;
+  for (const BucketPiece &piece : piecesOf(stage, bucket, grain))
+    pieces.push_back({piece.parameter, piece.first, piece.count, piece.at, piece.owner});
+  EXPECT_EQ(pieces, (std::vector<std::array<int64_t, 5>>{{0, 0, 20000, 0, 0},
+                                                         {1, 0, 12544, 20224, 0},
+                                                         {1, 12544, 17456, 32768, 1},
+                                                         {2, 0, 1, 50432, 1}}));
 }
 
 /// Every rank has one place, and the groups of a kind hold every rank once.

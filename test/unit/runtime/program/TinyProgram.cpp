@@ -207,7 +207,7 @@ Parameter parameter(const char *name, const TinyOptions &o, int64_t &at) {
 
 BucketShare shares(const Stage &stage, const Bucket &bucket, const TinyOptions &o, int64_t &at) {
   BucketShare share;
-  share.bounds = cutIntoShares(elementsOf(stage, bucket), o.dataParallel);
+  share.bounds = cutIntoShares(elementsOf(stage, bucket, 1), o.dataParallel);
   std::vector<int64_t *> offsets = {&share.moment1Offset, &share.moment2Offset};
   if (o.inBFloat16)
     offsets.push_back(&share.masterOffset);

@@ -285,12 +285,25 @@ const Broken cases[] = {
      [](Program &p) {
        p.stageList[0].parameters[0].gradOffset = p.stageList[0].parameters[0].dataOffset + 4;
      }},
+    {"p3", "optimizer lion has no second moment",
+     [](Program &p) { p.optimizer = OptimizerKind::Lion; }},
+    {"p3", "only where the manifest says ema",
+     [](Program &p) { p.stageList[0].parameters[0].averageOffset = 0; }},
+    {"p3", "(average): it does not lie in the persistent part",
+     [](Program &p) { p.averages = true; }},
+    {"p3", "optimizer adamw8bit: target host alone has it",
+     [](Program &p) {
+       p.optimizer = OptimizerKind::AdamW8bit;
+       p.target = "cuda";
+     }},
     {"p3", "only a trainable parameter in bf16 has float32 values",
      [](Program &p) { p.stageList[0].parameters[0].masterOffset = 0; }},
     {"p3", "(float32 values): it does not lie in the persistent part",
      [](Program &p) { p.stageList[0].parameters[0].dtype = DType::BF16; }},
     {"p3", "its dtype must be f32 or bf16",
      [](Program &p) { p.stageList[0].parameters[0].dtype = DType::I32; }},
+    {"p3", "quantized: only a whole matrix that is frozen is",
+     [](Program &p) { p.stageList[0].parameters[0].quantization = Quantization::Int8; }},
     {"p4", "the type differs", [](Program &p) { p.functions[0].buffers[0].dtype = DType::BF16; }},
     {"p4", "0 stages give the result \"router_loss\", but its coefficient in the manifest is 0.5",
      [](Program &p) { p.info.routerLossCoefficient = 0.5; }},
@@ -299,6 +312,14 @@ const Broken cases[] = {
     {"p3", "exactly one copy must be counted",
      [](Program &p) { p.stageList[1].parameters[0].counted = true; }},
     {"p3", "its copies differ", [](Program &p) { p.stageList[1].parameters[0].shape = {6, 11}; }},
+    {"p3", "its copies differ",
+     [](Program &p) {
+       p.optimizer = OptimizerKind::Muon;
+       p.stageList[1].parameters[0].orthogonalized = true;
+       p.stageList[1].parameters[0].moment2Offset = -1;
+     }},
+    {"p3", "only muon does that",
+     [](Program &p) { p.stageList[0].parameters[0].orthogonalized = true; }},
     {"p3", "without a shared group",
      [](Program &p) {
        for (Stage &s : p.stageList)

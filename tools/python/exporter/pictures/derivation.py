@@ -1,4 +1,4 @@
-"""What omnibal-run derives from the sizes of pictures (runtime/data/PictureInputs.cpp), to find out whether a model
+"""What omnibal-run derives from the sizes of pictures (runtime/data/pictures/PictureInputs.cpp), to find out whether a model
 derives the same."""
 import collections
 

@@ -27,7 +27,7 @@ class Ahead : public testing::Test {
 protected:
   void SetUp() override {
     weights = writeTinyWeights(folder.path);
-    options.adamW.rates = decayAndNone(0.05, 0.1);
+    options.update.rates = decayAndNone(0.05, 0.1);
     options.clip = 0.3; // small enough to bite
   }
   void TearDown() override { unsetenv("OMNIBAL_CUDA_GRAPHS"); }
@@ -176,7 +176,7 @@ TEST_F(Ahead, NothingRunsBeforeTheNumbersAreAskedFor) {
 }
 
 TEST_F(Ahead, AfterANumberThatIsNoneNothingIsUpdated) {
-  options.adamW.rates = decayAndNone(INFINITY, 0.1); // the first update ruins the weights
+  options.update.rates = decayAndNone(INFINITY, 0.1); // the first update ruins the weights
   for (const TinyOptions &layout : layouts) {
     fake::reset(5);
     Outcome out = train(layout, 4, 1);

@@ -236,16 +236,16 @@ TEST(CudaBackend, OptimizerArithmeticOnCachedLists) {
   auto norm = rank.backend->squaredNorm(runs);
   ASSERT_TRUE(norm);
   EXPECT_NEAR(*norm, squares, 1e-6 * squares);
-  AdamWTensor tensor{
+  UpdatedTensor tensor{
       rank.floats(at[0]), rank.floats(at[1]), rank.floats(at[2]), rank.floats(at[3]), n, true};
-  AdamWOptions options;
+  UpdateOptions options;
   for (int64_t step = 1; step <= 3; ++step) {
     options.step = step;
     options.gradientScale = 0.5;
-    EXPECT_OK(rank.backend->adamW({&tensor, 1}, options));
-    AdamWTensor host{p.data(), g.data(), m.data(), v.data(), n, true};
+    EXPECT_OK(rank.backend->update({&tensor, 1}, options));
+    UpdatedTensor host{p.data(), g.data(), m.data(), v.data(), n, true};
     ThreadPool pool(1);
-    rt::adamW({&host, 1}, options, pool);
+    rt::update({&host, 1}, options, pool);
   }
   std::vector<float> got = rank.get(at[0], n);
   for (int64_t i = 0; i < n; ++i)

@@ -94,14 +94,20 @@ public:
     return inner->startRead(from, bytes);
   }
   void release(const HostCopy &readback) override { inner->release(readback); }
-  Status adamW(std::span<const AdamWTensor> tensors, const AdamWOptions &options) override {
-    return inner->adamW(tensors, options);
+  Status update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options) override {
+    return inner->update(tensors, options);
   }
   Result<double> squaredNorm(std::span<const FloatRun> runs) override {
     return inner->squaredNorm(runs);
   }
-  Status copyParameters(std::span<const AdamWTensor> tensors) override {
+  Status copyParameters(std::span<const UpdatedTensor> tensors) override {
     return inner->copyParameters(tensors);
+  }
+  Status average(std::span<const AveragedTensor> tensors, double decay) override {
+    return inner->average(tensors, decay);
+  }
+  Status exchange(std::span<const AveragedTensor> tensors) override {
+    return inner->exchange(tensors);
   }
   Status scale(std::span<const FloatRun> runs, double factor) override {
     return inner->scale(runs, factor);

@@ -22,7 +22,7 @@ class OnExecutor : public testing::Test {
 protected:
   void SetUp() override {
     weights = writeTinyWeights(folder.path);
-    step.adamW.rates = decayAndNone(0.05, 0.1);
+    step.update.rates = decayAndNone(0.05, 0.1);
   }
 
   MixedKind kind;

@@ -56,26 +56,31 @@ void expectClose(const std::vector<float> &got, const std::vector<float> &want, 
 
 } // namespace
 
-TEST(CudaUpdate, AdamWLikeTheHost) {
+class CudaUpdateBy : public testing::TestWithParam<OptimizerKind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaUpdateBy,
+                         testing::Values(OptimizerKind::AdamW, OptimizerKind::Lion,
+                                         OptimizerKind::Sgd));
+
+TEST_P(CudaUpdateBy, LikeTheHost) {
   for (size_t shift : {0, 1}) {
     Parameters got(sizes), want(sizes);
-    AdamWOptions options;
+    UpdateOptions options;
+    options.kind = GetParam(), options.momentum = 0.8, options.nesterov = shift == 0;
     options.rates = rates, options.beta2 = 0.95;
     options.step = 3, options.gradientScale = 0.25 * 0.5, options.zeroGradients = shift == 0;
-    std::vector<AdamWTensor> hostTensors;
+    std::vector<UpdatedTensor> hostTensors;
     for (auto &t : want.tensors(shift))
       hostTensors.push_back({t.param, t.grad, t.moment1, t.moment2, t.elements, t.rate});
     ThreadPool pool(1);
-    adamW(hostTensors, options, pool);
+    update(hostTensors, options, pool);
 
     const auto tensors = got.tensors(shift);
     const auto blocks = cuda::cutIntoBlocks(tensors);
-    cuda::AdamWShape s;
-    s.list = {tensors.data(), blocks.data(), static_cast<int64_t>(blocks.size())};
-    s.rates = rates, s.beta2 = 0.95, s.step = 3;
-    s.gradientScale = 0.25, s.zeroGradients = shift == 0;
+    cuda::UpdateShape s{{tensors.data(), blocks.data(), static_cast<int64_t>(blocks.size())},
+                        options};
+    s.options.gradientScale = 0.25; // and the other half from the device
     const float half = 0.5f;
-    runInSeveralOrders(got.bytes(), [&] { return cuda::launchAdamW(s, &half, nullptr); });
+    runInSeveralOrders(got.bytes(), [&] { return cuda::launchUpdate(s, &half, nullptr); });
     for (size_t t = 0; t < sizes.size(); ++t) {
       expectClose(got.param[t], want.param[t], 1e-6);
       expectClose(got.grad[t], want.grad[t], 0);
@@ -84,6 +89,34 @@ TEST(CudaUpdate, AdamWLikeTheHost) {
       for (size_t i = t % 3 == 0 ? shift : sizes[t]; i < got.copy[t].size(); ++i)
         ASSERT_EQ(got.copy[t][i], roundToBf16(got.param[t][i]));
     }
+  }
+}
+
+TEST(CudaUpdate, AveragesLikeTheHost) {
+  for (size_t shift : {0, 1}) {
+    Parameters got(sizes), want(sizes);
+    std::vector<AveragedTensor> hostTensors;
+    for (auto &t : want.tensors(shift))
+      hostTensors.push_back({t.param, t.moment1, t.elements});
+    ThreadPool pool(1);
+    average(hostTensors, 0.9, pool);
+    const auto tensors = got.tensors(shift);
+    const auto blocks = cuda::cutIntoBlocks(tensors);
+    const cuda::UpdateList list{tensors.data(), blocks.data(), static_cast<int64_t>(blocks.size())};
+    const float one = 1, none = std::nanf("");
+    const auto before = got.m;
+    EXPECT_EQ(cuda::launchAverage(list, 0.9, &none, nullptr), 0);
+    EXPECT_EQ(got.m, before);
+    runInSeveralOrders(got.bytes(), [&] { return cuda::launchAverage(list, 0.9, &one, nullptr); });
+    for (size_t t = 0; t < sizes.size(); ++t)
+      expectClose(got.m[t], want.m[t], 1e-6);
+    const auto param = got.param, mean = got.m;
+    runInSeveralOrders(got.bytes(), [&] { return cuda::launchExchange(list, nullptr); });
+    for (size_t t = 0; t < sizes.size(); ++t)
+      for (size_t i = 0; i < param[t].size(); ++i) {
+        ASSERT_EQ(got.param[t][i], i < shift ? param[t][i] : mean[t][i]);
+        ASSERT_EQ(got.m[t][i], i < shift ? mean[t][i] : param[t][i]);
+      }
   }
 }
 
