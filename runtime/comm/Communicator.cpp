@@ -6,12 +6,13 @@ std::string stepForPeople(int64_t step) { return "step " + std::to_string(step +
 
 std::string toString(const Activity &a) {
   std::string text = a.step >= 0 ? stepForPeople(a.step) + ", " : "";
-  text += "stage " + std::to_string(a.stage);
+  if (a.stage >= 0)
+    text += "stage " + std::to_string(a.stage) + ", ";
   if (a.part >= 0)
-    text += ", part " + std::to_string(a.part);
+    text += "part " + std::to_string(a.part) + ", ";
   if (a.microbatch >= 0)
-    text += ", micro-batch " + std::to_string(a.microbatch);
-  return text + ", " + a.action;
+    text += "micro-batch " + std::to_string(a.microbatch) + ", ";
+  return text + a.action;
 }
 
 Communicator::Milliseconds deadlineFromEnvironment() {

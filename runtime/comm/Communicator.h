@@ -22,9 +22,9 @@ namespace omnibal::rt {
 
 /// What a rank is doing, for messages about ranks that are late.
 struct Activity {
-  int64_t step = -1; ///< from 0
-  int32_t stage = 0;
-  int32_t part = -1; ///< of the stage's ranks in a replica; -1: there is one
+  int64_t step = -1;  ///< from 0
+  int32_t stage = -1; ///< -1: the rank has not begun
+  int32_t part = -1;  ///< of the stage's ranks in a replica; -1: there is one
   int32_t microbatch = -1;
   const char *action = "starting"; ///< a string that lives forever
 };

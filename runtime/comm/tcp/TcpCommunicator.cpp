@@ -157,6 +157,7 @@ private:
     Peer &to = peers[peer];
     if (!to.isOpen() && !to.ended && peer < me)
       OMNIBAL_RETURN_IF_ERROR(connectTo(peer, lock));
+    tellStep(to);
     if (direction == Direction::Send)
       to.send(operation);
     else
@@ -199,6 +200,17 @@ private:
       peers[rank].say(FrameKind::Abort, static_cast<uint32_t>(cause->code()), cause->message());
     else
       peers[rank].say(FrameKind::Activity, sinceProgress(movedOn()), doing());
+  }
+  /// Whoever has had to do with this rank in a step knows that it was there, however soon after
+  /// that it hangs.
+  void tellStep(Peer &peer) {
+    std::unique_lock guard(activityMutex);
+    if (!peer.isOpen() || peer.ended || peer.toldStep == activity.step)
+      return;
+    peer.toldStep = activity.step;
+    const std::string text = toString(activity);
+    guard.unlock();
+    peer.say(FrameKind::Activity, sinceProgress(movedOn()), text);
   }
 
   std::string doing() {

@@ -69,8 +69,9 @@ public:
   void cancel();
   void close();
 
-  std::string name;     ///< address, for messages
-  std::string activity; ///< last heard
+  std::string name;      ///< address, for messages
+  std::string activity;  ///< last heard
+  int64_t toldStep = -1; ///< the step that this rank last said it is in
   /// When it, or whom it waits for, last moved on, as far as is known here.
   Socket::Time::time_point progress;
   bool ended = false; ///< it has said Bye

@@ -88,6 +88,23 @@ TEST_P(Messages, DeadlineNamesBothRanksAndTheirActions) {
   });
 }
 
+TEST_P(Messages, WhoeverHeardFromARankKnowsItsStep) {
+  onRanks(2, 10s, [](Communicator &c) {
+    int value = 7;
+    Piece piece{&value, 4};
+    for (int64_t step : {0, 1, 2}) {
+      c.announce({.step = step, .stage = c.rank(), .part = 1, .action = "send"});
+      auto handle = c.rank() == 1 ? c.send(0, step, {&piece, 1}) : c.receive(1, step, {&piece, 1});
+      ASSERT_TRUE(handle && c.wait(*handle));
+      if (c.rank() == 0) {
+        EXPECT_EQ(c.activityOf(1), stepForPeople(step) + ", stage 1, part 1, send");
+      }
+      auto turn = c.rank() == 0 ? c.send(1, step, {&piece, 1}) : c.receive(0, step, {&piece, 1});
+      ASSERT_TRUE(turn && c.wait(*turn));
+    }
+  });
+}
+
 TEST_P(Messages, AbortWakesEveryoneAtOnce) {
   auto begin = std::chrono::steady_clock::now();
   onRanks(3, 60s, [](Communicator &c) {
