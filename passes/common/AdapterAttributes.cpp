@@ -34,6 +34,11 @@ public:
     auto found = get<StringAttr>(name);
     return found ? found.str() : std::string();
   }
+  /// 0 where there is none.
+  double number(StringRef name) const {
+    auto found = fields ? fields.getAs<FloatAttr>(name) : FloatAttr();
+    return found ? found.getValueAsDouble() : 0;
+  }
   bool flag(StringRef name) const { return fields && fields.getAs<UnitAttr>(name); }
 
 private:
@@ -58,6 +63,8 @@ void setAdapters(ModuleOp module, const rt::Adapters &adapters) {
   all.append("alpha", builder.getF64FloatAttr(adapters.alpha));
   if (adapters.rankStabilized)
     all.append("rank_stabilized", builder.getUnitAttr());
+  if (adapters.dropout > 0)
+    all.append("dropout", builder.getF64FloatAttr(adapters.dropout));
   all.append("linears", builder.getArrayAttr(linears));
   all.append("saved", builder.getArrayAttr(saved));
   module->setAttr(adaptersAttrName, all.getDictionary(module.getContext()));
@@ -75,6 +82,7 @@ FailureOr<rt::Adapters> getAdapters(ModuleOp module) {
   if (auto alpha = all.get<FloatAttr>("alpha"))
     adapters.alpha = alpha.getValueAsDouble();
   adapters.rankStabilized = all.flag("rank_stabilized");
+  adapters.dropout = all.number("dropout");
   if (auto linears = all.get<ArrayAttr>("linears"))
     for (Attribute each : linears) {
       const Record linear(each, missing);

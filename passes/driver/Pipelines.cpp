@@ -194,6 +194,8 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
   buildRaisePipeline(passes, caps.tokens, training.routerLossCoefficient);
   passes.addPass(createFormLayersPass());
   passes.addPass(createVerifyLayers());
+  if (training.neftune > 0)
+    passes.addPass(createAddEmbeddingNoise({training.neftune}));
   // Adapters are parameters of layers, and equal layers stay equal.
   if (!training.lora.empty()) {
     AddAdaptersOptions adapters;
@@ -201,6 +203,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
     adapters.rank = training.loraRank;
     adapters.alpha = training.loraAlpha;
     adapters.rankStabilized = training.rslora;
+    adapters.dropout = training.loraDropout;
     adapters.save = training.modulesToSave;
     passes.addPass(createAddAdapters(adapters));
   }

@@ -43,6 +43,8 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
                            llvm::cl::desc("Rank of the adapters")};
   Option<double> loraAlpha{*this, "lora-alpha", llvm::cl::init(32),
                            llvm::cl::desc("The adapters' scale is this / rank")};
+  Option<double> loraDropout{*this, "lora-dropout", llvm::cl::init(0),
+                             llvm::cl::desc("Share of the adapters' input that is dropped")};
   Option<bool> rslora{*this, "rslora", llvm::cl::init(false),
                       llvm::cl::desc("The adapters' scale is alpha / sqrt(rank)")};
   Option<std::string> modulesToSave{
@@ -60,6 +62,8 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
                                 llvm::cl::desc("Share of a label that all tokens have alike")};
   Option<double> zLoss{*this, "z-loss", llvm::cl::init(0),
                        llvm::cl::desc("Factor of the squared log sum exp of a token's logits")};
+  Option<double> neftune{*this, "neftune", llvm::cl::init(0),
+                         llvm::cl::desc("Alpha of the noise on embedded words, 0: none")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),
                                 llvm::cl::desc("adamw, lion, sgd, muon or adamw8bit")};
   Option<bool> ema{*this, "ema", llvm::cl::init(false),

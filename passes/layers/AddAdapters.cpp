@@ -3,6 +3,7 @@
 #include "passes/common/AdapterAttributes.h"
 #include "passes/layers/AdapterTargets.h"
 #include "passes/layers/Passes.h"
+#include "passes/layers/RandomValues.h"
 #include <cmath>
 
 namespace omnibal {
@@ -30,7 +31,7 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
       return signalPassFailure();
     // Everything is decided before anything changes.
     FailureOr<AdapterTargets> found = findAdapterTargets(*graph, match, save);
-    if (failed(found) || failed(checkNames(*found)))
+    if (failed(found) || failed(checkNames(*found)) || failed(checkInputs(*graph, *found)))
       return signalPassFailure();
     targets = *std::move(found);
     addParameters();
@@ -48,6 +49,8 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
              << getArgument() << ": the rank is " << rank.getValue() << "; it must be at least 1";
     if (!std::isfinite(alpha) || alpha <= 0)
       return getOperation().emitError() << getArgument() << ": alpha must be a number above 0";
+    if (!(dropout >= 0 && dropout < 1))
+      return getOperation().emitError() << getArgument() << ": dropout must be in [0, 1)";
     return success();
   }
 
@@ -59,6 +62,25 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
           return getOperation().emitError()
                  << getArgument() << ": the model has a parameter '" << name
                  << "' already; merge its adapters into the weights first";
+    return success();
+  }
+
+  /// Dropout needs to know whose the rows of an adapter's input are.
+  LogicalResult checkInputs(LayerGraph &graph, const AdapterTargets &found) {
+    if (dropout == 0)
+      return success();
+    llvm::DenseSet<Operation *> weights;
+    for (const AdapterTarget &target : found.linears)
+      weights.insert(target.weight);
+    for (LayerOp layer : graph.layers)
+      for (auto linear : layer.getBody().front().getOps<LinearOp>()) {
+        auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+        const int64_t number =
+            weight ? weight.getArgNumber() - int64_t(layer.getInputs().size()) : -1;
+        if (number >= 0 && weights.contains(graph.getParameter(layer, number)) &&
+            failed(RandomDraws::check(linear.getInput())))
+          return failure();
+      }
     return success();
   }
 
@@ -90,6 +112,7 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
     OpBuilder builder(layer);
     SmallVector<Value> parameters(layer.getParameters());
     const size_t before = parameters.size();
+    RandomDraws draws(layer);
     for (auto [number, value] : llvm::enumerate(layer.getParameters())) {
       auto found = added.find(graph.getParameter(layer, number));
       if (found == added.end())
@@ -102,7 +125,7 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
       };
       Value a = argument(found->second.a), b = argument(found->second.b);
       for (Operation *user : llvm::to_vector(weight.getUsers()))
-        adapt(cast<LinearOp>(user), a, b);
+        adapt(cast<LinearOp>(user), a, b, draws);
     }
     if (parameters.size() == before)
       return;
@@ -117,7 +140,7 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
 
   /// y = W x becomes y = W x + B (scale (A x)): scaling so few numbers costs nothing, and the sum
   /// joins the last product.
-  void adapt(LinearOp linear, Value a, Value b) {
+  void adapt(LinearOp linear, Value a, Value b, RandomDraws &draws) {
     OpBuilder builder(linear);
     builder.setInsertionPointAfter(linear);
     Location loc = linear.getLoc();
@@ -125,8 +148,10 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
     SymbolicShape shape = *getSymbolicShape(input);
     shape.back() = SymbolicDim(rank.getValue());
     RankedTensorType inner = makeTensorType(&getContext(), shape, input.getElementType());
-    Value low =
-        LinearOp::create(builder, loc, inner, linear.getInput(), a, Value(), /*in_out=*/false);
+    Value dropped = linear.getInput();
+    if (dropout > 0)
+      dropped = draws.dropout(builder, dropped, dropout);
+    Value low = LinearOp::create(builder, loc, inner, dropped, a, Value(), /*in_out=*/false);
     if (scale() != 1) {
       auto scalar = RankedTensorType::get({}, input.getElementType());
       Value factor = ConstantOp::create(
@@ -158,6 +183,7 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
     adapters.rank = rank;
     adapters.alpha = alpha;
     adapters.rankStabilized = rankStabilized;
+    adapters.dropout = dropout;
     for (AdapterTarget &target : targets.linears)
       adapters.linears.push_back(
           {target.weight.getSymName().str(), target.module, target.a, target.b, target.inOut});

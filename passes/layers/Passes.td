@@ -61,7 +61,8 @@ def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
     expression `match` (POSIX extended) finds gets two parameters, A [rank, in] and B [out, rank],
     and gives W x + B (scale A x) with the scale alpha / rank, or alpha / sqrt(rank) where it is
     `rank-stabilized`. Layers stay equal: parameters become arguments of their bodies. All other
-    parameters are frozen but those of modules that `save` finds. The module has
+    parameters are frozen but those of modules that `save` finds. With `dropout` the input of A is
+    dropped out in training (RandomUniformOp). The module has
     `omnibal.adapters` afterwards. It is an error if an expression is wrong or finds nothing, and a
     warning if it finds matrices that are not the weights of linear layers alone.
   }];
@@ -71,9 +72,22 @@ def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
     Option<"alpha", "alpha", "double", "32.0", "what the scale is made of">,
     Option<"rankStabilized", "rank-stabilized", "bool", "false",
            "the scale is alpha / sqrt(rank)">,
+    Option<"dropout", "dropout", "double", "0", "share of A's input that is dropped, in [0, 1)">,
     Option<"save", "save", "std::string", "\"\"",
            "regular expression over parameters whose modules train as they are">
   ];
+}
+
+def AddEmbeddingNoise : Pass<"omnibal-add-embedding-noise", "::mlir::ModuleOp"> {
+  let summary = "Adds noise to the embedded words in training (NEFTune)";
+  let description = [{
+    Input: form L. Behind the one embedding of `input_ids`, numbers that are even in
+    +-alpha / sqrt(L C) are added, for a sample of L tokens and C columns (arXiv 2310.05914). They
+    come from RandomUniformOp, so they depend on the sample, its place and the step alone, and
+    evaluation has none. It is an error if alpha is not above 0, or if words are embedded nowhere or
+    in several places.
+  }];
+  let options = [Option<"alpha", "alpha", "double", "5", "NEFTune's alpha">];
 }
 
 def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {

@@ -321,7 +321,7 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
   std::vector<StageMemory> result;
   for (const rt::Stage &stage : stages) {
     for (const rt::BatchValue &value : stage.modes.at(modeName(StageMode::Train)).batchValues)
-      facts[stage.id].addBatchValue(batchBytes.at(value.name), microbatches);
+      facts[stage.id].addBatchValue(batchBytes.at(rt::nameInLayer(value.name)), microbatches);
     StageMemory &stageMemory = result.emplace_back(StageMemory{
         stage.arenaBytes, rt::workspaceOf(target, facts[stage.id]), {}, shares[stage.id]});
     for (const FormalMemory &constant : constants[stage.id])

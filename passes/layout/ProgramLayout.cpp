@@ -104,7 +104,7 @@ private:
   /// Types, shapes and names, which do not matter for where things lie.
   void describe(StageMode purpose, rt::Mode &mode) {
     for (rt::BatchValue &value : mode.batchValues)
-      take(named.at({rt::Role::Batch, value.name}), value);
+      take(named.at({rt::Role::Batch, rt::nameInLayer(value.name)}), value);
     for (rt::BatchValue &value : mode.results)
       take(bufferOfResult(purpose, value.name), value);
     for (rt::Transfer &transfer : mode.transfers)

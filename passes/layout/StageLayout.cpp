@@ -312,7 +312,7 @@ std::string StageLayout::bind(CallList &list, int64_t call, int64_t function,
       location = {rt::Space::Constant, graph.constantIndex[stage].at(formal.name), {}};
       break;
     case rt::Role::Batch:
-      location = batchLocation(site.chunk, formal);
+      location = batchLocation(call, formal);
       break;
     case rt::Role::Result:
       location = resultLocation(site.chunk, formal.name, formal);
@@ -357,18 +357,20 @@ void StageLayout::finish(CallList &list, std::vector<rt::LayerCall> &out) {
   out = std::move(list.calls);
 }
 
-rt::Location StageLayout::batchLocation(int64_t chunk, const FormalMemory &formal) {
+rt::Location StageLayout::batchLocation(int64_t call, const FormalMemory &formal) {
+  const int64_t chunk = graph.calls[call].chunk;
   const int64_t owner = stepPlanned ? chunk : -1;
-  auto it = batchValues.find({owner, formal.name});
+  const std::string value = rt::valueOfLayer(formal.name, call);
+  auto it = batchValues.find({owner, value});
   if (it != batchValues.end())
     return it->second;
-  std::string name = "batch " + formal.name;
+  std::string name = "batch " + value;
   if (stepPlanned)
     name += " of " + std::to_string(chunk);
   int32_t region = addRegion(name, RegionKind::Batch, chunk);
   rt::Location location{rt::Space::Region, region, grow(region, formal.bytes, formal.stepBytes)};
-  theMode.batchValues.push_back({formal.name, {}, {}, region, 0});
-  return batchValues[{owner, formal.name}] = location;
+  theMode.batchValues.push_back({value, {}, {}, region, 0});
+  return batchValues[{owner, value}] = location;
 }
 
 rt::Location StageLayout::resultLocation(int64_t chunk, const std::string &name,

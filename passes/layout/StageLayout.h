@@ -90,7 +90,7 @@ private:
   void addCopy(CallList &list, int64_t edge, rt::Location from, rt::Location to);
   void addHelper(CallList &list, int64_t edge, int32_t function, rt::Location from,
                  rt::Location to);
-  rt::Location batchLocation(int64_t chunk, const FormalMemory &formal);
+  rt::Location batchLocation(int64_t call, const FormalMemory &formal);
   rt::Location resultLocation(int64_t chunk, const std::string &name, const FormalMemory &formal);
   void describeBlocks();
   planner::Block blockOf(const rt::Region &region, const RegionUse &use, int64_t variant) const;

@@ -106,7 +106,7 @@ std::string configText(const Adapters &adapters, const FolderFiles &source) {
   else
     config["lora_alpha"] = adapters.alpha;
   config["use_rslora"] = adapters.rankStabilized;
-  config["lora_dropout"] = 0.0;
+  config["lora_dropout"] = adapters.dropout;
   config["bias"] = "none";
   config["fan_in_fan_out"] =
       std::ranges::all_of(adapters.linears, [](const LinearAdapter &each) { return each.inOut; });

@@ -28,17 +28,28 @@ LoaderOptions loaderOptions(const Program &program, const DataLoaderOptions &opt
   return result;
 }
 
-/// Whether any stage reads which pictures a token sees.
-bool readsSeenPictures(const Program &program) {
+/// Whether any stage reads such a value.
+template <typename Predicate> bool reads(const Program &program, Predicate isWanted) {
   for (const Stage &stage : program.stageList)
     for (const auto &[name, mode] : stage.modes)
       for (const BatchValue &value : mode.batchValues)
-        if (isOfSeenPictures(value.name))
+        if (isWanted(value.name))
           return true;
   return false;
 }
 
+/// Which pictures a token sees.
+bool readsSeenPictures(const Program &program) {
+  return reads(program, [](const std::string &name) { return isOfSeenPictures(name); });
+}
+
 } // namespace
+
+bool drawsNumbers(const Program &program) {
+  return reads(program, [](const std::string &name) {
+    return name == randomKeysValue || name.starts_with(imageRandomKeysPrefix);
+  });
+}
 
 bool readsPixels(const Stage &stage, const std::string &mode) {
   auto found = stage.modes.find(mode);
@@ -158,6 +169,9 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
     }
     OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch packed, pack(views, rules[ofStep]));
     packed.pixels = std::move(batch.pixels);
+    if (options.seed)
+      for (const Sample &s : batch.samples)
+        packed.random.append(*options.seed, currentStep, s.key, s.tokens(), s.tiles);
     taken.push_back(std::make_unique<PackedMicrobatch>(std::move(packed)));
   }
   return taken[microbatch].get();

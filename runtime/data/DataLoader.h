@@ -8,6 +8,7 @@
 #include "runtime/program/Program.h"
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct DataLoaderOptions {
   std::shared_ptr<const std::vector<int32_t>> labels = nullptr;
   /// Whether a sample that cannot be read is told by bad(), instead of being get()'s error.
   bool standIns = false;
+  /// Of random numbers; none: nothing is random, as in evaluation.
+  std::optional<uint64_t> seed = std::nullopt;
 };
 
 /// Every rank has its own loader: all of them read the samples' tokens, and only those with
@@ -91,6 +94,8 @@ private:
   std::vector<BadSample> badSamples;
 };
 
+/// Whether training has dropout or noise.
+bool drawsNumbers(const Program &program);
 /// True if any chunk of the stage reads pixel_values in this mode.
 bool readsPixels(const Stage &stage, const std::string &mode);
 /// Returns how many decoded tiles a data loader's prefetcher holds at most, in addition to those of

@@ -8,6 +8,7 @@
 #ifndef RUNTIME_DATA_PACKING_H
 #define RUNTIME_DATA_PACKING_H
 
+#include "runtime/data/RandomKeys.h"
 #include "runtime/data/pictures/PictureInputs.h"
 #include "runtime/device/Load.h"
 #include "runtime/support/Status.h"
@@ -55,6 +56,7 @@ struct PackedMicrobatch {
   /// The values of the grid by their names, position_ids included, if there is a grid.
   PictureInputs pictureInputs;
   std::vector<float> pixels; ///< [V, ...]; empty where nobody reads them
+  RandomKeys random;         ///< empty where nothing is random
 };
 
 /// Borders of the pictures' segments or windows; none without a grid.

@@ -181,12 +181,51 @@ Result<BatchData> ActionRun::dataOf(const BatchValue &value, const PackedMicroba
   const int64_t rows = prepared.rows(batch.tokens);
   if (value.name == routerLossWeightValue)
     return BatchData{&state.routerLossWeight, 1, sizeof state.routerLossWeight, 0, 0};
-  if (value.name != realTokensValue)
+  auto elements = [&](int64_t tokens) {
+    int64_t count = 1;
+    for (const Extent &e : value.shape)
+      count *= e.evaluate(batch.tiles, tokens);
+    return count;
+  };
+  const int64_t expected = elements(batch.tokens);
+  if (!makeNumbers(value, batch, expected))
     return batchData(value, batch, rows);
-  if (static_cast<int64_t>(state.ones.size()) < batch.tokens)
-    state.ones.resize(batch.tokens, 1);
-  return BatchData{state.ones.data(), 1, batch.tokens * int64_t{sizeof(int32_t)},
-                   rows - batch.tokens, 0};
+  const auto made = static_cast<int64_t>(state.numbers.size());
+  if (value.dtype != DType::I32 || made != expected)
+    return Status(Code::DataLoss, "batch value \"" + value.name + "\" has " +
+                                      std::to_string(expected) + " elements of type " +
+                                      nameOf(value.dtype) + " in the program, where there are " +
+                                      std::to_string(made) + " of type i32");
+  return BatchData{state.numbers.data(), 1, made * int64_t{sizeof(int32_t)},
+                   elements(rows) - expected, 0};
+}
+
+/// Writes what follows from sizes and random keys alone; false for other values.
+bool ActionRun::makeNumbers(const BatchValue &value, const PackedMicrobatch &batch,
+                            int64_t elements) {
+  std::vector<int32_t> &out = state.numbers;
+  const RandomKeys &random = batch.random;
+  out.clear();
+  if (value.name == realTokensValue) {
+    out.resize(batch.tokens, 1);
+  } else if (value.name == randomKeysValue) {
+    out = random.ofTokens;
+    out.resize(batch.tokens, 0);
+  } else if (value.name.starts_with(imageRandomKeysPrefix)) {
+    const int64_t rowsOfTile = batch.tiles > 0 ? elements / batch.tiles : 0;
+    for (int64_t tile = 0; tile < batch.tiles; ++tile)
+      for (int64_t row = 0; row < rowsOfTile; ++row)
+        out.push_back(random.ofTiles.empty() ? 0 : keyOfRow(random.ofTiles[tile], row));
+  } else if (value.name == sampleTokensValue) {
+    for (size_t s = 0; s + 1 < batch.borders.size(); ++s)
+      out.resize(batch.borders[s + 1],
+                 static_cast<int32_t>(batch.borders[s + 1] - batch.borders[s]));
+  } else if (const std::optional<int64_t> layer = layerOfValue(value.name)) {
+    out.push_back(static_cast<int32_t>(*layer));
+  } else {
+    return false;
+  }
+  return true;
 }
 
 Status ActionRun::provide(int32_t number, const Action &a, const PackedMicrobatch &batch) {

@@ -62,6 +62,7 @@ private:
                               bytesOfTile(piece.dtype, piece.shape));
   }
   Result<BatchData> dataOf(const BatchValue &value, const PackedMicrobatch &batch);
+  bool makeNumbers(const BatchValue &value, const PackedMicrobatch &batch, int64_t elements);
   Status provide(int32_t number, const Action &a, const PackedMicrobatch &batch);
   /// Hands a result to the sink, now or when it has come from the device. Training has no results:
   /// its losses are added up where they are. Of a stage's parts, which have equal ones, the first

@@ -100,9 +100,9 @@ struct Executor::Impl {
   std::array<Note, 16> ring;
   size_t notes = 0;
 
-  float routerLossWeight = 0; ///< of the step at hand
-  double replicaWeight = 1;   ///< of its gradients in those of all replicas
-  std::vector<int32_t> ones;  ///< at least as many as a micro-batch has tokens
+  float routerLossWeight = 0;   ///< of the step at hand
+  double replicaWeight = 1;     ///< of its gradients in those of all replicas
+  std::vector<int32_t> numbers; ///< made for the batch value that is being provided
 
   // State of one run.
   std::set<std::pair<int32_t, Unit>> provided;                   ///< batch value, unit

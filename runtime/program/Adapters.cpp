@@ -35,16 +35,19 @@ nlohmann::json adaptersToJson(const Adapters &adapters) {
   return {{"rank", adapters.rank},
           {"alpha", adapters.alpha},
           {"rank_stabilized", adapters.rankStabilized},
+          {"dropout", adapters.dropout},
           {"linears", linears},
           {"saved", saved}};
 }
 
 Adapters adaptersFromJson(JsonField f) {
-  f.onlyKeys({"rank", "alpha", "rank_stabilized", "linears", "saved"});
+  f.onlyKeys({"rank", "alpha", "rank_stabilized", "dropout", "linears", "saved"});
   Adapters adapters;
   adapters.rank = f["rank"].integer();
   adapters.alpha = f["alpha"].number();
   adapters.rankStabilized = f["rank_stabilized"].flag();
+  if (f.has("dropout")) // which checkpoints of earlier versions have not
+    adapters.dropout = f["dropout"].number(0, 1);
   adapters.linears = f["linears"].list([](JsonField each) {
     each.onlyKeys({"weight", "module", "a", "b", "in_out"});
     return LinearAdapter{each["weight"].text(), each["module"].text(), each["a"].text(),

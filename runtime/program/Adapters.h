@@ -33,6 +33,7 @@ struct Adapters {
   int64_t rank = 0;
   double alpha = 0;
   bool rankStabilized = false; ///< the scale is alpha / sqrt(rank), not alpha / rank
+  double dropout = 0;          ///< share of A's input that is dropped in training
   std::vector<LinearAdapter> linears;
   std::vector<SavedParameter> saved;
 

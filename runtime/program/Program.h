@@ -133,6 +133,19 @@ inline constexpr const char *routerLossResult = "router_loss",
                             *routerLossWeightValue = "router_loss_weight",
                             *realTokensValue = "real_tokens";
 
+/// What random numbers are made from: numbers of tokens and of k rows of each tile
+/// ("image_random_keys.k"), 0 where nothing is random; how many tokens a token's sample has, and
+/// the number of the layer that reads it, whose value for layer 7 is called "layer_number.7".
+inline constexpr const char *randomKeysValue = "random_keys",
+                            *imageRandomKeysPrefix = "image_random_keys.",
+                            *sampleTokensValue = "sample_tokens",
+                            *layerNumberValue = "layer_number";
+/// The name of the value that a layer reads as `name`.
+std::string valueOfLayer(const std::string &name, int64_t layer);
+/// The name in the layer of a value, and the number of its layer if it is one layer's own.
+std::string nameInLayer(const std::string &value);
+std::optional<int64_t> layerOfValue(const std::string &value);
+
 /// A value of the micro-batch that the runtime writes before the first action that reads it (at the
 /// start of that action, for all of its layers).
 /// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values

@@ -208,7 +208,7 @@ void Reporter::note(const std::string &text) {
 }
 
 void Reporter::writeLog(const nlohmann::ordered_json &line) {
-  log << line.dump() << std::endl;
+  log << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   if (!log)
     failure = {Code::Unavailable,
                session.options.log + ": writing the log failed; is the disk full?"};
@@ -369,6 +369,35 @@ void Reporter::evaluation(int64_t completed, const Evaluation &found) {
   }
   note(line + (found.isBest ? "  (the best so far)"
                             : "  (best: " + bestText(found.bestStep, found.bestLoss) + ")"));
+}
+
+namespace {
+/// On one line, what is no UTF-8 replaced, and not longer than a person wants to read.
+std::string quoted(const std::string &text) {
+  constexpr size_t longest = 300;
+  const bool isCut = text.size() > longest;
+  return nlohmann::json(text.substr(0, longest) + (isCut ? " ..." : ""))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+} // namespace
+
+void Reporter::answers(int64_t completed, const std::vector<Answer> &said, double seconds) {
+  if (!session.leads())
+    return;
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  for (const Answer &answer : said) {
+    nlohmann::ordered_json line = {{"sample", answer.sample}, {"ids", answer.ids}};
+    if (!answer.text.empty() || !answer.expected.empty()) {
+      line["answer"] = answer.text;
+      line["expected"] = answer.expected;
+      note("answer after step " + std::to_string(completed) + " to \"" + answer.sample +
+           "\": " + quoted(answer.text) + " (in the data: " + quoted(answer.expected) + ")");
+    }
+    lines.push_back(std::move(line));
+  }
+  if (log.is_open() && failure)
+    writeLog({{"step", completed - 1}, {"answers", lines}, {"answers_ms", seconds * 1e3}});
+  status.enter(RunPhase::Training);
 }
 
 void Reporter::tellEarlyStop(int64_t bestStep, double bestLoss) {

@@ -7,6 +7,7 @@
 #include "runtime/training/PlanLog.h"
 #include "runtime/training/Session.h"
 #include "runtime/training/StepPlace.h"
+#include "runtime/training/answers/Answers.h"
 #include "runtime/training/events/EventFile.h"
 #include "runtime/training/status/StatusFiles.h"
 #include <fstream>
@@ -41,6 +42,8 @@ public:
   void enter(RunPhase phase);
   /// What an evaluation after so many steps found.
   void evaluation(int64_t completed, const Evaluation &found);
+  /// What the model answered after so many steps.
+  void answers(int64_t completed, const std::vector<Answer> &said, double seconds);
   /// --early-stop ended the run.
   void tellEarlyStop(int64_t bestStep, double bestLoss);
   /// A step of which nothing was learnt, as its line in the log.

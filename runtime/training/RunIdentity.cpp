@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char *seedKey = "seed", *dropoutKey = "lora_dropout"; ///< left out where 0
+
 /// What the readers of all stages found, at the leader.
 Result<json> gatherFrozen(const Session &s) {
   OMNIBAL_ASSIGN_OR_RETURN(
@@ -123,13 +125,17 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
     run["accumulate"] = o.accumulate;
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
+  if (o.seed != 0)
+    run[seedKey] = o.seed;
   if (s.program().modelParallel > 1)
     run["model_parallel"] = s.program().modelParallel;
   if (s.program().zero > 0)
     run["zero"] = s.program().zero;
   if (const Adapters &adapters = s.program().adapters; !adapters.empty()) {
     run[adaptersKey] = adaptersToJson(adapters);
-    run["lora_scale"] = adapters.scale(); // as a setting, which may be changed
+    run["lora_scale"] = adapters.scale(); // as settings, which may be changed
+    if (adapters.dropout > 0)
+      run[dropoutKey] = adapters.dropout;
   }
   if (std::string quantized = describeQuantized(s.program()); quantized != nothingQuantized)
     run[quantizedKey] = quantized;
@@ -149,7 +155,8 @@ RunDifferences compareRuns(const json &before, const json &after) {
   if (!written.contains(normalizerKey)) // of a time when there was no other
     written[normalizerKey] = normalizerNames.at(LossNormalizer::Step);
   for (auto [key, usual] :
-       {std::pair{"zero", 0}, std::pair{"model_parallel", 1}, std::pair{"accumulate", 1}})
+       {std::pair{"zero", 0}, std::pair{"model_parallel", 1}, std::pair{"accumulate", 1},
+        std::pair{seedKey, 0}, std::pair{dropoutKey, 0}})
     if (now.contains(key) || written.contains(key)) { // left out where it is as usual
       now.emplace(key, usual);
       written.emplace(key, usual);

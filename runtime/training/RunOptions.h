@@ -40,7 +40,7 @@ struct RunOptions {
   int64_t shardBytes = 5'000'000'000;
   bool mergeAdapters = false; ///< `save` is the model with them, not a folder of adapters
   std::string adapter;        ///< folder of adapters to begin with
-  uint64_t seed = 0;          ///< of fresh adapters
+  uint64_t seed = 0;          ///< of fresh adapters, dropout and noise
   bool overwrite = false;
   int64_t traceSteps = 1;
   std::string profile;            ///< folder of traces of single steps
@@ -63,8 +63,10 @@ struct RunOptions {
   bool evaluate = false, print = false;
   int64_t evaluateEvery = 0; ///< steps of training between evaluations of `evaluateData`; 0: none
   std::vector<std::string> evaluateData;
-  bool evaluateAverages = false; ///< `evaluateEvery` is about the moving averages
-  bool keepBest = false;         ///< the checkpoint of the lowest loss of an evaluation
+  int64_t sampleEvery = 0; ///< steps of training between answers of the model; 0: none
+  int64_t sampleCount = 4, sampleTokens = 64; ///< how many answers, and how long at most
+  bool evaluateAverages = false;              ///< `evaluateEvery` is about the moving averages
+  bool keepBest = false;  ///< the checkpoint of the lowest loss of an evaluation
   int64_t earlyStop = 0;  ///< evaluations in a row without a lower loss that end the run; 0: none
   std::string showSample; ///< key of what is printed in place of a run
   std::string loads;      ///< of steps whose plans are printed in place of the program

@@ -14,6 +14,7 @@
 #include "runtime/training/RunIdentity.h"
 #include "runtime/training/SaveTrained.h"
 #include "runtime/training/Session.h"
+#include "runtime/training/answers/Answers.h"
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -31,7 +32,7 @@ double secondsBetween(Clock::time_point begin, Clock::time_point end) {
 class Training {
 public:
   Training(Session &session, const DataSource &data)
-      : s(session), data(data), evaluations(session, data),
+      : s(session), data(data), evaluations(session, data), answers(session, data),
         trace(session.communicator.rank(), session.executor->stage(),
               session.program().modelParallel > 1 ? session.executor->part() : -1) {}
 
@@ -60,6 +61,7 @@ private:
     OMNIBAL_RETURN_IF_ERROR(checkpoints->open());
     if (data.evaluation)
       OMNIBAL_RETURN_IF_ERROR(s.agree(checkEvaluates(s)));
+    OMNIBAL_RETURN_IF_ERROR(answers.open());
     OMNIBAL_ASSIGN_OR_RETURN(const RunCheckpoints::Start start, checkpoints->resume());
     first = start.step;
     firstEntry = start.entry;
@@ -140,6 +142,8 @@ private:
     options.leftOut = leftOut;
     options.labels = labels;
     options.standIns = true;
+    if (drawsNumbers(s.program()))
+      options.seed = s.options.seed;
     feeder.reset(); // its threads end before others begin
     feeder = std::make_unique<DataLoader>(data.dataset, data.preprocess, s.program(), *data.steps,
                                           options);
@@ -156,6 +160,7 @@ private:
       OMNIBAL_RETURN_IF_ERROR(runStep(step));
       feeder->nextStep();
       OMNIBAL_RETURN_IF_ERROR(evaluateAfter(step + 1));
+      OMNIBAL_RETURN_IF_ERROR(answerAfter(step + 1));
       bool last = step + 1 == total || evaluations.areEnough();
       bool due = s.options.checkpointEvery > 0 && (step + 1) % s.options.checkpointEvery == 0;
       if (checkpoints->areKept() && (last || due || stop || save || newBest))
@@ -205,12 +210,33 @@ private:
       return endWith(
           std::move(found.unread).context("evaluating after step " + std::to_string(completed)),
           completed, feeder->position());
-    if (const Recording *recording = recordings->of(completed);
-        recording && completed > recording->first)
-      s.executor->setTrace(&trace);
+    resumeTrace(completed);
     newBest = found.isBest && s.options.keepBest;
     reporter->evaluation(completed, found);
     return Status::ok();
+  }
+
+  /// Lets the model answer where that is due; a run that is asked to stop does not.
+  Status answerAfter(int64_t completed) {
+    if (!answers.isDue(completed, total))
+      return Status::ok();
+    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    if (stop)
+      return Status::ok();
+    s.executor->setTrace(nullptr);
+    reporter->enter(RunPhase::Evaluating);
+    const Clock::time_point begin = Clock::now();
+    OMNIBAL_ASSIGN_OR_RETURN(const std::vector<Answer> said, answers.run());
+    resumeTrace(completed);
+    reporter->answers(completed, said, secondsBetween(begin, Clock::now()));
+    return Status::ok();
+  }
+
+  /// Where something else ran in the middle of a recording.
+  void resumeTrace(int64_t completed) {
+    if (const Recording *recording = recordings->of(completed);
+        recording && completed > recording->first)
+      s.executor->setTrace(&trace);
   }
 
   Status saveWeights(const std::string &folder, const std::string &what) {
@@ -554,6 +580,7 @@ private:
   RunCheckpoints *checkpoints = nullptr;     ///< the session's
   static constexpr const char *evaluationKey = "evaluation"; ///< in checkpoints
   Evaluations evaluations;
+  Answers answers;
   bool newBest = false;            ///< the model as it is now, which no checkpoint holds yet
   bool stop = false, save = false; ///< what a rank asked for in a step that has ended
   int64_t undefinedInARow = 0;     ///< steps that were skipped since the last update

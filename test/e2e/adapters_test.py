@@ -316,8 +316,9 @@ class Errors(AdapterCase):
         for flags, code, says in (
                 ((*pattern, "--freeze", "vision"), 2, "--freeze goes without --lora"),
                 ((*pattern, "--freeze-match", "x"), 2, "--freeze-match goes without --lora"),
-                ((*pattern, "--lora-dropout", "0.1"), 2, "trained without dropout, so only 0 is taken"),
-                ((*pattern, "--lora-dropout", "some"), 2, "only 0 is taken"),
+                ((*pattern, "--lora-dropout", "1"), 2, "--lora-dropout"),
+                ((*pattern, "--lora-dropout", "some"), 2, "--lora-dropout"),
+                (("--lora-dropout", "0.1"), 2, "--lora-dropout needs --lora"),
                 ((*pattern, "--lora-rank", "0"), 2, "--lora-rank"),
                 ((*pattern, "--lora-alpha", "-1"), 2, "--lora-alpha"),
                 (("--lora", ""), 2, "--lora is empty"),
@@ -381,7 +382,8 @@ class Errors(AdapterCase):
                 (lambda a: a["linears"].append(a["linears"][0]), "is named twice"),
                 (lambda a: a["saved"].append(dict(parameter="model.language_model.norm.weight", module="x")), "no gradient reaches"),
                 (lambda a: a["saved"].append(dict(parameter="norm", module="x")), "the name of a parameter in a module is expected"),
-                (lambda a: a.update(dropout=0), 'the field "dropout" is unknown'),
+                (lambda a: a.update(drop=0), 'the field "drop" is unknown'),
+                (lambda a: a.update(dropout=1.5), "dropout: a number from 0.0 to 1.0 is expected"),
                 (lambda a: a.pop("alpha"), 'the field "alpha" is missing'))):
             program = self.path(f"program-{number}")
             shutil.copytree(f"{self.programs}/one", program)

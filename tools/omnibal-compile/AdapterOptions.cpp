@@ -1,6 +1,7 @@
 #include "tools/omnibal-compile/AdapterOptions.h"
 #include "tools/NumberChecks.h"
 #include "tools/WordChecks.h"
+#include <cmath>
 
 namespace omnibal::compile {
 
@@ -15,18 +16,10 @@ void addAdapterOptions(CLI::App &app, Options &o) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--rslora", o.rslora, "the adapters' scale is alpha / sqrt(rank)");
-  CLI::Validator none(
-      [](std::string &value) {
-        double dropout = 1;
-        return CLI::detail::lexical_cast(value, dropout) && dropout == 0
-                   ? std::string()
-                   : "adapters are trained without dropout, so only 0 is taken; leave it out";
-      },
-      "0");
-  app.add_option_function<double>(
-         "--lora-dropout", [](double) {}, "dropout of the adapters' input")
-      ->default_str("0")
-      ->check(none);
+  app.add_option("--lora-dropout", o.loraDropout,
+                 "share of the adapters' input that training drops, in [0, 1)")
+      ->capture_default_str()
+      ->check(rt::number(0, false, std::nextafter(1.0, 0.0)));
   app.add_option("--modules-to-save", o.modulesToSave,
                  "with --lora: regular expression over parameter names whose modules train beside "
                  "the adapters, all of their parameters");

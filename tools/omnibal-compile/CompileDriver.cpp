@@ -99,6 +99,7 @@ private:
     pipeline.lora = options.lora;
     pipeline.loraRank = options.loraRank;
     pipeline.loraAlpha = options.loraAlpha;
+    pipeline.loraDropout = options.loraDropout;
     pipeline.rslora = options.rslora;
     pipeline.modulesToSave = options.modulesToSave;
     pipeline.quantizeFrozen = options.quantizeFrozen;
@@ -108,6 +109,7 @@ private:
           llvm::formatv("{0:e17}", *options.routerLossCoefficient).str();
     pipeline.labelSmoothing = options.labelSmoothing;
     pipeline.zLoss = options.zLoss;
+    pipeline.neftune = options.neftune;
     pipeline.optimizer = options.optimizer;
     pipeline.ema = options.ema;
     pipeline.target = options.target;

@@ -187,6 +187,11 @@ void describeTraining(CLI::App &app, Options &o) {
                  "added to its loss")
       ->capture_default_str()
       ->check(rt::number(0));
+  app.add_option("--neftune", o.neftune,
+                 "NEFTune's alpha: noise in +-alpha / sqrt(tokens x columns) on the embedded words "
+                 "of a sample in training; 0: none")
+      ->capture_default_str()
+      ->check(rt::number(0));
 }
 
 void describeTarget(CLI::App &app, Options &o) {

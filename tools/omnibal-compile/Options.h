@@ -36,11 +36,12 @@ struct Options {
   std::string freezeMatch, linkRoot;
   std::string lora, modulesToSave; ///< regular expressions; lora empty: no adapters
   int64_t loraRank = 16;
-  double loraAlpha = 32;
+  double loraAlpha = 32, loraDropout = 0;
   bool rslora = false;
   std::string quantizeFrozen, quantizeMatch;   ///< int8 or nf4 (empty: no); which weights
   std::optional<double> routerLossCoefficient; ///< none: the graph's
   double labelSmoothing = 0, zLoss = 0;
+  double neftune = 0; ///< 0: no noise
   std::string optimizer = "adamw";
   bool ema = false;
   int64_t memoryLimitBytes = 0; ///< 0: none

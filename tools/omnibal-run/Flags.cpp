@@ -164,7 +164,7 @@ void describeAdapters(CLI::App &app, RunOptions &o) {
   app.add_option("--adapter", o.adapter,
                  "Folder of adapters, as PEFT writes it, whose values a program with adapters "
                  "begins with (default: fresh ones, which leave the model as it is)");
-  app.add_option("--seed", o.seed, "Seed of fresh adapters")
+  app.add_option("--seed", o.seed, "Seed of fresh adapters, dropout and noise")
       ->check(wholeNumberOf64Bits())
       ->capture_default_str();
   app.add_flag("--merge-adapters", o.mergeAdapters,
@@ -219,6 +219,16 @@ void describeEvaluation(CLI::App &app, RunOptions &o) {
                  "WebDataset shards (.tar) or folders with them, for --evaluate-every; results are "
                  "told for each folder too")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--sample-every", o.sampleEvery,
+                 "Training: let the model answer a few prompts of --evaluate-data, or else of --data, "
+                 "after every so many steps and after the last one")
+      ->check(wholeNumber(1, manySteps));
+  app.add_option("--sample-count", o.sampleCount, "How many prompts --sample-every takes")
+      ->check(wholeNumber(1, 1024))
+      ->capture_default_str();
+  app.add_option("--sample-tokens", o.sampleTokens, "The most tokens of an answer")
+      ->check(wholeNumber(1, int64_t{1} << 20))
+      ->capture_default_str();
   app.add_flag("--evaluate-ema", o.evaluateAverages,
                "Evaluate the moving averages of what trains (omnibal-compile --ema)");
   app.add_flag("--keep-best", o.keepBest,

@@ -78,7 +78,7 @@ def parse(line):
         return None
     if "evaluation" in fields:
         return "evaluation", step, numbers_of("evaluation/", fields["evaluation"])
-    if "skipped" in fields:
+    if "skipped" in fields or "answers" in fields:
         return None
     return "train", step, numbers_of("train/", {name: value for name, value in fields.items() if name != "step"})
 

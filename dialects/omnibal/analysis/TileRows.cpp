@@ -1,4 +1,5 @@
 #include "dialects/omnibal/analysis/TileRows.h"
+#include "dialects/omnibal/ir/BatchValues.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/omnibal/ir/SymbolicShape.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -52,7 +53,10 @@ bool keepsTilesApart(Operation *op) {
           [](Operation *) { return true; })
       .Case<SoftmaxOp, LogSoftmaxOp, LayerNormOp, RMSNormOp>(
           [](auto o) { return !isLeading(o.getAxis(), o.getInput()); })
-      .Case([](BatchValueOp o) { return o.getName() == "pixel_values"; })
+      .Case([](BatchValueOp o) {
+        return o.getName() == "pixel_values" || o.getName().starts_with(imageRandomKeysPrefix) ||
+               o.getName() == layerNumber;
+      })
       .Case([](AttentionOp o) {
         return !o.getCuSeqlens() && !o.getTypes() && hasTiles(o.getQuery()) == hasTiles(o.getKey());
       })

@@ -5,6 +5,7 @@
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include <string>
 
 namespace omnibal {
 
@@ -34,12 +35,27 @@ inline bool isAxisOfPositions(llvm::StringRef name) {
 constexpr llvm::StringLiteral seenPicturesInput = "cross_attention_mask";
 constexpr llvm::StringLiteral seenPictures[] = {"image_begins", "image_ends", "image_seen"};
 
+/// What random numbers are made from (RandomUniformOp), all of it i32: a number for each token [N]
+/// and for each of k rows of a tile [k V] (`image_random_keys.k`), 0 where nothing is random as in
+/// evaluation; the number of the layer that reads it []; and how many tokens a token's sample has
+/// [N].
+constexpr llvm::StringLiteral randomKeys = "random_keys",
+                              imageRandomKeysPrefix = "image_random_keys.",
+                              layerNumber = "layer_number", sampleTokens = "sample_tokens";
+inline std::string imageRandomKeys(int64_t rowsOfTile) {
+  return imageRandomKeysPrefix.str() + std::to_string(rowsOfTile);
+}
+inline bool isSourceOfRandomness(llvm::StringRef name) {
+  return name == randomKeys || name.starts_with(imageRandomKeysPrefix) || name == layerNumber ||
+         name == sampleTokens;
+}
+
 /// True for values that say where rows lie and what they are near to. They say nothing about words
 /// or pictures, so layers read them as they read constants.
 inline bool isFactOfRows(llvm::StringRef name) {
-  return name == "positions" || name == "position_ids" || name == "cu_seqlens" ||
-         name == "image_rows" || name == realTokens || isAxisOfPositions(name) ||
-         isPictureFact(name) || llvm::is_contained(seenPictures, name);
+  return isSourceOfRandomness(name) || name == "positions" || name == "position_ids" ||
+         name == "cu_seqlens" || name == "image_rows" || name == realTokens ||
+         isAxisOfPositions(name) || isPictureFact(name) || llvm::is_contained(seenPictures, name);
 }
 
 } // namespace omnibal

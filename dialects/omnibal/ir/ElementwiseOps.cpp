@@ -1,6 +1,7 @@
 //===- ElementwiseOps.cpp - Elementwise ops: shapes, float64 values ----------------------===//
 #include "dialects/omnibal/ir/ScalarFunctions.h"
 #include "dialects/omnibal/ir/ShapeInference.h"
+#include "runtime/support/RandomBits.h"
 #include <limits>
 
 using namespace mlir;
@@ -64,6 +65,7 @@ ELEMENTWISE_SHAPE(OrOp)
 ELEMENTWISE_SHAPE(XorOp)
 ELEMENTWISE_SHAPE(CompareOp)
 ELEMENTWISE_SHAPE(SelectOp)
+ELEMENTWISE_SHAPE(RandomUniformOp)
 #undef ELEMENTWISE_SHAPE
 
 // Values in float64. `x` holds the operands.
@@ -94,6 +96,10 @@ VALUE(MulOp) { return x[0] * x[1]; }
 VALUE(MaxOp) { return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1]; }
 VALUE(MinOp) { return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1]; }
 VALUE(SelectOp) { return x[0] != 0 ? x[1] : x[2]; }
+VALUE(RandomUniformOp) {
+  auto word = [](double integer) { return static_cast<uint32_t>(static_cast<int64_t>(integer)); };
+  return rt::RandomBits::uniform(word(x[0]), word(x[1]), word(x[2]), getStream());
+}
 VALUE(NotOp) {
   bool boolean = cast<RankedTensorType>(getOperand().getType()).getElementType().isInteger(1);
   return boolean ? x[0] == 0 : static_cast<double>(~static_cast<int64_t>(x[0]));

@@ -76,6 +76,20 @@ def SelectOp : Omnibal_ElementwiseOp<"select",
 
 //--- Constants and values of the micro-batch -----------------------------------------------------------
 
+def RandomUniformOp : Omnibal_ElementwiseOp<"random_uniform",
+    (ins RankedTensorOf<[I32]>:$key, RankedTensorOf<[I32]>:$column, RankedTensorOf<[I32]>:$layer,
+         I32Attr:$stream)> {
+  let summary = "Numbers in [0, 1) that depend on nothing but the operands and `stream`";
+  let description = [{
+    Counter-based: element i is a multiple of 2^-24 that is made from (key[i], column[i], layer[i],
+    stream) alone (RandomBits.h), so it is the same whatever else is computed, in whatever order and
+    place, and backward makes it again. `stream` tells apart what one layer draws.
+
+    Constraints:
+    * (random_uniform_c1) the result's element type is a floating type.
+  }];
+}
+
 def ConstantOp : Omnibal_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$result);

@@ -25,7 +25,8 @@ Type omnibal::inferElementType(Operation *op, unsigned result) {
     return builder.getI64Type();
   if (isa<GroupRowsOp>(op))
     return builder.getI32Type();
-  if (isa<CastOp>(op) || op->getNumOperands() == 0) // concat of nothing is its shape rule's error
+  if (isa<CastOp, RandomUniformOp>(op) ||
+      op->getNumOperands() == 0) // concat of nothing is its shape rule's error
     return nullptr;
   if (isa<CrossEntropyOp, LinearCrossEntropyOp>(op) && result == 1) // the predictions
     return builder.getI32Type();
@@ -48,6 +49,8 @@ LogicalResult omnibal::verifyElementTypes(Operation *op) {
     }
     if (isFloatOnly(op) && !isFloat(first)) // elementwise_c3
       return op->emitOpError() << "needs floating operands, not " << first;
+    if (isa<RandomUniformOp>(op) && !isFloat(elementOf(op->getResult(0)))) // random_uniform_c1
+      return op->emitOpError() << "makes floating numbers, not " << elementOf(op->getResult(0));
     if (isIntegerOnly(op) && isFloat(first)) // elementwise_c4
       return op->emitOpError() << "needs boolean or integer operands, not " << first;
   }

@@ -61,7 +61,7 @@ OpCost matrixProduct(Operation *op, SymbolicShape dims, int64_t flops) {
 int64_t elementwiseFlops(Operation *op) {
   if (isa<ExpOp, LogOp, SqrtOp, RsqrtOp, ErfOp, TanhOp, CosOp, SinOp, PowOp>(op))
     return transcendental;
-  if (isa<SigmoidOp, SiluOp, QuickGeluOp>(op))
+  if (isa<SigmoidOp, SiluOp, QuickGeluOp, RandomUniformOp>(op))
     return transcendental + 4;
   if (isa<GeluOp>(op))
     return transcendental + 5;
@@ -161,6 +161,7 @@ ELEMENTWISE(OrOp)
 ELEMENTWISE(XorOp)
 ELEMENTWISE(CompareOp)
 ELEMENTWISE(SelectOp)
+ELEMENTWISE(RandomUniformOp)
 #undef ELEMENTWISE
 
 #define COST(OP, CHEAP, ...)                                                                       \

@@ -3,6 +3,7 @@
 #include "dialects/omnibal/ir/ScalarFunctions.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "runtime/support/RandomBits.h"
 #include <cmath>
 #include <numbers>
 
@@ -55,6 +56,18 @@ public:
   Location loc;
 };
 
+/// RandomBits::mix.
+Value mixBits(Scalars &s, Value x) {
+  auto fold = [&](Value word, unsigned shift) {
+    return s.op<arith::XOrIOp>(word, s.op<arith::ShRUIOp>(word, s.constant(word, shift)));
+  };
+  auto times = [&](Value word, uint32_t factor) {
+    return s.op<arith::MulIOp>(word, s.constant(word, static_cast<int32_t>(factor)));
+  };
+  x = times(fold(x, rt::RandomBits::shifts[0]), rt::RandomBits::factors[0]);
+  x = times(fold(x, rt::RandomBits::shifts[1]), rt::RandomBits::factors[1]);
+  return fold(x, rt::RandomBits::shifts[2]);
+}
 /// tanh(sqrt(2/pi) * (x + 0.044715 x^3))
 Value innerTanh(Scalars &s, Value x) {
   Value cubic = s.plusOne(s.mul(s.mul(x, x), tanhGeluCubic));
@@ -231,4 +244,15 @@ EMIT(CompareOp) {
   return s.op<arith::CmpIOp>(s.isBool(x[0]) ? booleans[i] : integers[i], x[0], x[1]);
 }
 EMIT(SelectOp) { return s.select(x[0], x[1], x[2]); }
+EMIT(RandomUniformOp) {
+  auto word = [&](uint32_t value) { return s.constant(x[0], static_cast<int32_t>(value)); };
+  Value layer = s.op<arith::AddIOp>(s.op<arith::MulIOp>(x[2], word(rt::RandomBits::ofLayer)),
+                                    word(op.getStream() * rt::RandomBits::ofStream));
+  Value row = mixBits(s, s.op<arith::XOrIOp>(x[0], mixBits(s, layer)));
+  Value column = s.op<arith::MulIOp>(x[1], word(rt::RandomBits::ofColumn));
+  Value bits = mixBits(s, s.op<arith::XOrIOp>(row, column));
+  Value upper = s.op<arith::ShRUIOp>(bits, word(rt::RandomBits::dropped));
+  // 24 bits are positive as signed words, too.
+  return s.mul(convert(s, upper, op.getResult().getType().getElementType()), rt::RandomBits::unit);
+}
 #undef EMIT

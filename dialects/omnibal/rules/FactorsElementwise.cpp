@@ -46,6 +46,6 @@ template <typename... OpTs> void attach(MLIRContext &context) {
 void omnibal::attachElementwiseFactors(MLIRContext &context) {
   attach<NegOp, ExpOp, LogOp, SqrtOp, RsqrtOp, ReciprocalOp, ErfOp, TanhOp, SigmoidOp, CosOp, SinOp,
          AbsOp, FloorOp, SignOp, NotOp, IsNaNOp, CastOp, ReluOp, SiluOp, QuickGeluOp, GeluOp, AddOp,
-         SubOp, MulOp, DivOp, PowOp, ModOp, MaxOp, MinOp, AndOp, OrOp, XorOp, CompareOp, SelectOp>(
-      context);
+         SubOp, MulOp, DivOp, PowOp, ModOp, MaxOp, MinOp, AndOp, OrOp, XorOp, CompareOp, SelectOp,
+         RandomUniformOp>(context);
 }

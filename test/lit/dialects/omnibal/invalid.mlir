@@ -46,6 +46,15 @@ func.func @f(%a0: tensor<2xi32>) {
 
 // -----
 
+// random_uniform_c1
+func.func @f(%a0: tensor<2xi32>, %a1: tensor<i32>) {
+  // expected-error @below {{makes floating numbers, not 'i32'}}
+  %r = omnibal.random_uniform %a0, %a0, %a1 {stream = 0 : i32} : (tensor<2xi32>, tensor<2xi32>, tensor<i32>) -> tensor<2xi32>
+  return
+}
+
+// -----
+
 // elementwise_c4
 func.func @f(%a0: tensor<2xf32>, %a1: tensor<2xf32>) {
   // expected-error @below {{needs boolean or integer operands, not 'f32'}}

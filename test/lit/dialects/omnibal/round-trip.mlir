@@ -464,6 +464,14 @@ func.func @booleans(%x: tensor<3xi1>, %i: tensor<3xi64>) -> tensor<3xi1> {
   return %e : tensor<3xi1>
 }
 
+// CHECK-LABEL: func.func @random(
+// CHECK: omnibal.random_uniform %{{.*}} {stream = 2 : i32} : (tensor<3x1xi32>, tensor<4xi32>, tensor<i32>) -> tensor<3x4xf32>
+func.func @random(%key: tensor<3x1xi32>, %column: tensor<4xi32>, %layer: tensor<i32>) -> tensor<3x4xf32> {
+  %a = omnibal.random_uniform %key, %column, %layer {stream = 2 : i32}
+    : (tensor<3x1xi32>, tensor<4xi32>, tensor<i32>) -> tensor<3x4xf32>
+  return %a : tensor<3x4xf32>
+}
+
 // CHECK-LABEL: func.func @activation_gradients(
 // CHECK: omnibal.silu_grad 
 // CHECK: omnibal.quick_gelu_grad 

@@ -59,6 +59,9 @@ std::vector<Case> cases() {
     all.push_back({op, "i64", integers});
     all.push_back({op, "i1", booleans});
   }
+  all.push_back({"random_uniform {stream = 3 : i32}",
+                 "i32",
+                 {{12345, 7, 2}, {-1, 0, 0}, {-2147483648.0, 4095, 31}, {2147483647, 1, -5}}});
   all.push_back({"select", "f64", {{0, 1.5, 2.5}, {1, 1.5, 2.5}}});
   all.push_back({"select", "i64", {{0, 4, 5}, {1, 4, 5}}});
   for (const char *target : {"f32", "f64", "i64", "i32", "i1"}) {
@@ -80,6 +83,8 @@ std::string textOf(const Case &test) {
   }
   if (name == "compare" || name == "is_nan")
     result = "i1";
+  if (name == "random_uniform")
+    result = "f64";
   std::string arguments, operands, types;
   for (size_t i = 0; i < test.points[0].size(); ++i) {
     std::string type = "tensor<" + (name == "select" && i == 0 ? "i1" : test.elements) + ">";

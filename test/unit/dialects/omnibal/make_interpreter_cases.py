@@ -7,9 +7,13 @@ is used by the build; PyTorch is needed to run this script, not to build or test
 """
 import json
 import pathlib
+import sys
 
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "test" / "scripts"))
+from random_bits import uniform  # noqa: E402
 
 torch.manual_seed(11)
 torch.set_default_dtype(torch.float64)
@@ -70,6 +74,9 @@ def derivative(rule, v, dy):
 
 dy = torch.randn(2, 3)
 case("silu_grad", "silu_grad", [x, dy], derivative(F.silu, x, dy))
+keys, columns = torch.tensor([[1], [-7], [2 ** 31 - 1]], dtype=torch.int32), torch.arange(5, dtype=torch.int32)
+case("random_uniform", "random_uniform", [keys, columns, torch.tensor(3, dtype=torch.int32)],
+     torch.tensor(uniform(keys[:, 0].numpy().view("uint32"), 5, 3, 2)), attrs="{stream = 2 : i32}")
 case("quick_gelu_grad", "quick_gelu_grad", [x, dy], derivative(unary["quick_gelu"], x, dy))
 case("gelu_grad", "gelu_grad", [x, dy], derivative(F.gelu, x, dy))
 case("gelu_tanh_grad", "gelu_grad", [x, dy], derivative(lambda v: F.gelu(v, approximate="tanh"), x, dy), "{tanh}")

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Dropout and noise: random_test.py BIN_FOLDER DATA_FOLDER
+
+Ten steps are those of PyTorch with the same random numbers (test/scripts/random_reference.py), on every layout of ranks.
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from judgement import Float32
+from run_case import BIN, MODEL, MPIRUN, RunCase
+
+with open(f"{MODEL}/random.json", encoding="utf-8") as _file:
+    REFERENCE = json.load(_file)
+NOISE, DROPOUT = (tuple(REFERENCE[name]["flags"]) for name in ("neftune", "dropout"))
+START = ("--adapter", f"{MODEL}/adapters/dropout")
+TWO_STAGES = ("--stages", "2")
+REPLICAS = ("--data-parallel", "2", "--microbatches", "2")
+
+
+def optimizer():
+    with open(f"{MODEL}/reference.json", encoding="utf-8") as file:
+        settings = json.load(file)["optimizer"]
+    return ("--lr", settings["lr"], "--beta1", settings["betas"][0], "--beta2", settings["betas"][1], "--eps", settings["eps"],
+            "--weight-decay", settings["weight_decay"], "--clip", settings["clip_grad_norm"])
+
+
+class RandomCase(RunCase):
+    def lines(self, name="log.jsonl"):
+        with open(self.path(name), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def train(self, program, *flags, seed=None, log="log.jsonl", settings=None, **options):
+        """(loss, gradient norm) of each step."""
+        start = START if "dropout" in program else ()
+        seed = REFERENCE["dropout"]["seed"] if seed is None else seed
+        self.run_tool(*(settings or optimizer()), *start, "--seed", seed, "--log", self.path(log), *flags, program=program, **options)
+        return [(line["loss"], line["grad_norm"]) for line in self.lines(log)]
+
+    def check(self, case, program, **options):
+        self.train(program, **options)
+        worst = 0.0
+        for line, step in zip(self.lines(), REFERENCE[case]["steps"], strict=True):
+            for what in ("loss", "grad_norm"):
+                share = Float32.of_number(line[what], step, what)
+                self.assertLessEqual(share, 1, f"step {step['step']}: {what} {line[what]}, PyTorch {step[what + '_float64']}")
+                worst = max(worst, share)
+        print(f"{program}: {worst:.3f} of the tolerance used")
+
+
+class Training(RandomCase):
+    layouts = {f"{case}-{name}": flags + more for case, flags in (("neftune", NOISE), ("dropout", DROPOUT)) for name, more in (
+        ("one", ()), ("two", TWO_STAGES), ("shares", (*TWO_STAGES, *REPLICAS, "--zero", "1")), ("recomputed", ("--remat", "full")),
+        ("halves", (*TWO_STAGES, "--schedule", "zb-h1")), ("planned", (*TWO_STAGES, "--schedule", "per-step")))}
+
+    def test_ten_steps_are_those_of_pytorch(self):
+        for program in self.layouts:
+            with self.subTest(program=program):
+                self.check(program.split("-")[0], program)
+
+    def test_processes_compute_the_same(self):
+        self.check("dropout", "dropout-shares", launcher=(*MPIRUN, "4"))
+
+
+class Parts(RandomCase):
+    layouts = {f"{case}-{name}": (*flags, "--model-parallel", "2", *more) for case, flags in (("neftune", NOISE), ("dropout", DROPOUT))
+               for name, more in (("alike", ("--layouts", "none")), ("divided", ("--layout-price", "1")))}
+
+    def test_parts_draw_the_same_numbers(self):
+        for program in self.layouts:
+            with self.subTest(program=program):
+                self.check(program.split("-")[0], program)
+
+
+class Device(RandomCase):
+    """Generated code for the device, emulated."""
+    EMULATED = ("--target", "cuda", "--gpu-code", "emulated", "--dtype", "float32")
+    layouts = {"neftune-emulated": (*NOISE, *EMULATED), "dropout-emulated": (*DROPOUT, *EMULATED)}
+
+    def test_kernels_of_the_device_draw_the_same_numbers(self):
+        environment = {"OMNIBAL_PLUGINS": os.path.join(os.path.dirname(BIN.rstrip("/")), "emulated")}
+        for case in ("neftune", "dropout"):
+            steps = self.write_steps([step["groups"] for step in REFERENCE[case]["steps"]][:2])
+            self.train(f"{case}-emulated", steps=steps, environment=environment)
+            for line, step in zip(self.lines(), REFERENCE[case]["steps"]):
+                for what in ("loss", "grad_norm"):
+                    self.assertLessEqual(Float32.of_number(line[what], step, what), 1, (case, step["step"], what, line[what]))
+
+
+class Behavior(RandomCase):
+    layouts = {"neftune": NOISE, "dropout": DROPOUT, "plain": ()}
+
+    def test_the_seed_decides(self):
+        for program in ("neftune", "dropout"):
+            first, again, other = (self.train(program, "--steps", 2, seed=seed) for seed in (3, 3, 4))
+            self.assertEqual(first, again)
+            self.assertNotEqual(first[0], other[0])
+
+    def test_a_step_of_the_same_samples_draws_anew(self):
+        steps = self.write_steps([self.steps[0]] * 2, "same.jsonl")
+        for program in ("neftune", "dropout"):
+            (first, _), (second, _) = self.train(program, settings=("--lr", 1e-12, "--weight-decay", 0), steps=steps)
+            self.assertGreater(abs(first - second), 1e-4)
+
+    def test_a_resumed_run_has_the_bits_of_one_that_went_through(self):
+        for program in ("neftune", "dropout"):
+            whole = self.train(program)
+            self.train(program, "--steps", 4, "--checkpoint", self.path(program))
+            rest = self.train(program, "--steps", 10, "--checkpoint", self.path(program), "--resume", "auto", log="rest.jsonl")
+            self.assertEqual(rest, whole[4:])
+
+    def test_evaluation_has_neither(self):
+        scores = {}
+        for program in ("neftune", "plain"):
+            result = subprocess.run([f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", MODEL, "--data", f"{MODEL}/data-000000.tar",
+                                     "--preprocess", f"{MODEL}/preprocessor_config.json", "--evaluate", "--log", self.path(program)],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            with open(self.path(program), encoding="utf-8") as file:
+                scores[program] = json.load(file)["loss"]
+        self.assertEqual(scores["neftune"], scores["plain"])
+
+    def test_the_folder_says_what_was_dropped(self):
+        self.train("dropout", "--steps", 1, "--save", self.path("saved"))
+        with open(self.path("saved/adapter_config.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["lora_dropout"], 0.25)
+
+    def test_mistakes(self):
+        for flags, says in ((("--lora-dropout", "0.1"), "--lora-dropout needs --lora"), (("--lora", "q_proj", "--lora-dropout", "1"), "--lora-dropout"),
+                            (("--neftune", "-1"), "--neftune")):
+            found = subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "4", "--tokens", "64", *flags, "--dry-run"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertNotEqual(found.returncode, 0)
+            self.assertIn(says, found.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
