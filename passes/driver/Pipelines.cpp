@@ -201,6 +201,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
     adapters.rank = training.loraRank;
     adapters.alpha = training.loraAlpha;
     adapters.rankStabilized = training.rslora;
+    adapters.dora = training.dora;
     adapters.save = training.modulesToSave;
     passes.addPass(createAddAdapters(adapters));
   }

@@ -15,6 +15,9 @@ void addAdapterOptions(CLI::App &app, Options &o) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--rslora", o.rslora, "the adapters' scale is alpha / sqrt(rank)");
+  app.add_flag(
+      "--dora", o.dora,
+      "adapters train the norm of each output's weights apart from their direction (DoRA)");
   CLI::Validator none(
       [](std::string &value) {
         double dropout = 1;
@@ -67,7 +70,7 @@ std::string checkAdapterOptions(const CLI::App &app, const Options &options) {
     return "";
   }
   for (const char *flag :
-       {"--lora-rank", "--lora-alpha", "--rslora", "--lora-dropout", "--modules-to-save"})
+       {"--lora-rank", "--lora-alpha", "--rslora", "--dora", "--lora-dropout", "--modules-to-save"})
     if (app.count(flag) > 0)
       return std::string(flag) + " needs --lora";
   return "";

@@ -100,6 +100,7 @@ private:
     pipeline.loraRank = options.loraRank;
     pipeline.loraAlpha = options.loraAlpha;
     pipeline.rslora = options.rslora;
+    pipeline.dora = options.dora;
     pipeline.modulesToSave = options.modulesToSave;
     pipeline.quantizeFrozen = options.quantizeFrozen;
     pipeline.quantizeMatch = options.quantizeMatch;
