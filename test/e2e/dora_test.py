@@ -235,10 +235,10 @@ class Memory(AdapterCase):
                 self.assertEqual(len(norms), 7 if program == "recomputed" or not backward else 0, function["name"])
                 for operands in norms:
                     self.assertEqual(operands.keys(), {"weight", "a", "b", "result"})
-                # Beside what grows with tokens there are vectors alone.
+                # Beside what grows with tokens there are vectors, and some rows of sums; the smallest weight is 32 x 64.
                 for buffer in function["buffers"]:
                     if buffer["role"] == "temporary" and all(isinstance(size, int) for size in buffer["shape"]):
-                        self.assertLessEqual(math.prod(buffer["shape"]), 116, buffer)
+                        self.assertLess(math.prod(buffer["shape"]), 32 * 64, buffer)
 
 
 class Graphs(AdapterCase):
