@@ -97,6 +97,10 @@ Result<MergedWeights> MergedWeights::of(const Adapters &adapters, const TensorFi
     const auto m = adapters.dora ? byName.find(linear.magnitude) : byName.end();
     if (a == byName.end() || b == byName.end() || (adapters.dora && m == byName.end()))
       continue;
+    for (const auto &found : {a, b, m})
+      if (found != byName.end() && (found->second->held || found->second->isPart()))
+        return Status(Code::Internal, "only a share of \"" + found->first +
+                                          "\" is here, and merging needs all of it");
     const StoredTensor *weight = source.find(linear.weight);
     std::vector<int64_t> shape = {b->second->shape[0], a->second->shape[1]};
     if (linear.inOut)

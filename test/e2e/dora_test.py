@@ -81,7 +81,8 @@ class Modes(ModeCase):
 
 class Values(AdapterCase):
     layouts = {"one": DORA, "two": (*DORA, *TWO_STAGES), "shares": (*DORA, *SHARES), "heads": DORA + heads(2, "key-heads"),
-               "nf4": NF4, "stabilized": STABILIZED, "lora": LORA, "plain": ()}
+               "searched": DORA + WAYS["searched"], "searched-lora": LORA + WAYS["searched"], "nf4": NF4, "stabilized": STABILIZED,
+               "lora": LORA, "plain": ()}
 
     def fresh(self, program, *flags):
         """What a run begins with: a step of a rate of nothing leaves it."""
@@ -178,6 +179,22 @@ class Values(AdapterCase):
             elif ".lora_B" in name:
                 self.assertNotEqual(values, first[name])
         self.run_tool("--steps", 2, "--weight-decay-of", "lora_magnitude_vector=0.9", code=1, says="no parameter that trains and has two dimensions")
+
+    def test_parts_that_divide_adapters_are_merged_from_their_checkpoint(self):
+        flags = (*optimizer(), "--steps", 3, "--adapter", f"{ADAPTERS}/dora")
+        merged = {}
+        for program in ("one", "searched"):
+            self.run_tool(*flags, "--checkpoint", self.path(f"{program}.ck"), program=program)
+            subprocess.run([f"{BIN}/omnibal-run", "--export-checkpoint", self.path(f"{program}.ck"), "--weights", f"{MODEL}/model.safetensors",
+                            "--save", self.path(f"{program}.merged"), "--merge-adapters"], check=True, stderr=subprocess.DEVNULL)
+            merged[program] = read_safetensors(self.path(f"{program}.merged/model.safetensors"))
+        for name, values in merged["one"].items():
+            for a, b in zip(values, merged["searched"][name], strict=True):
+                self.assertAlmostEqual(a, b, delta=2e-5, msg=name)
+        for program in ("searched", "searched-lora"):
+            self.run_tool("--save", self.path("no"), "--merge-adapters", program=program, code=1,
+                          says='leave the flag out, and give it to --export-checkpoint')
+            self.assertEqual(os.listdir(self.path("no")), [])
 
     def test_merged_weights_have_the_magnitudes_as_norms(self):
         for program, start in (("two", "dora"), ("stabilized", "dora-rslora"), ("heads", "dora"), ("nf4", "dora")):
