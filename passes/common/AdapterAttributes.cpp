@@ -51,11 +51,13 @@ private:
 void setAdapters(ModuleOp module, const rt::Adapters &adapters) {
   Builder builder(module.getContext());
   SmallVector<Attribute> linears, saved;
-  for (const rt::LinearAdapter &linear : adapters.linears)
-    linears.push_back(record(
-        builder,
-        {{"weight", linear.weight}, {"module", linear.module}, {"a", linear.a}, {"b", linear.b}},
-        "in_out", linear.inOut));
+  for (const rt::LinearAdapter &linear : adapters.linears) {
+    Fields fields = {
+        {"weight", linear.weight}, {"module", linear.module}, {"a", linear.a}, {"b", linear.b}};
+    if (adapters.dora)
+      fields.emplace_back("magnitude", linear.magnitude);
+    linears.push_back(record(builder, fields, "in_out", linear.inOut));
+  }
   for (const rt::SavedParameter &each : adapters.saved)
     saved.push_back(record(builder, {{"parameter", each.parameter}, {"module", each.module}}));
   NamedAttrList all;
@@ -65,6 +67,8 @@ void setAdapters(ModuleOp module, const rt::Adapters &adapters) {
     all.append("rank_stabilized", builder.getUnitAttr());
   if (adapters.dropout > 0)
     all.append("dropout", builder.getF64FloatAttr(adapters.dropout));
+  if (adapters.dora)
+    all.append("dora", builder.getUnitAttr());
   all.append("linears", builder.getArrayAttr(linears));
   all.append("saved", builder.getArrayAttr(saved));
   module->setAttr(adaptersAttrName, all.getDictionary(module.getContext()));
@@ -83,11 +87,13 @@ FailureOr<rt::Adapters> getAdapters(ModuleOp module) {
     adapters.alpha = alpha.getValueAsDouble();
   adapters.rankStabilized = all.flag("rank_stabilized");
   adapters.dropout = all.number("dropout");
+  adapters.dora = all.flag("dora");
   if (auto linears = all.get<ArrayAttr>("linears"))
     for (Attribute each : linears) {
       const Record linear(each, missing);
       adapters.linears.push_back({linear.text("weight"), linear.text("module"), linear.text("a"),
-                                  linear.text("b"), linear.flag("in_out")});
+                                  linear.text("b"), linear.flag("in_out"),
+                                  adapters.dora ? linear.text("magnitude") : std::string()});
     }
   if (auto saved = all.get<ArrayAttr>("saved"))
     for (Attribute each : saved) {

@@ -4,13 +4,10 @@
 using namespace mlir;
 using namespace omnibal;
 
-/// Floating-point results of piecewise constant ops have gradient zero, as integers have none.
-static bool isPiecewiseConstant(Operation *op) { return isa<FloorOp, SignOp>(op); }
-
 llvm::DenseSet<Value> omnibal::findActiveValues(ArrayRef<Operation *> ops, ArrayRef<Value> active) {
   llvm::DenseSet<Value> result(active.begin(), active.end());
   for (Operation *op : ops) {
-    if (isPiecewiseConstant(op) ||
+    if (op->hasTrait<HasZeroGradient>() ||
         llvm::none_of(op->getOperands(), [&](Value operand) { return result.contains(operand); }))
       continue;
     for (Value value : op->getResults())

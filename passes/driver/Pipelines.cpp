@@ -204,6 +204,7 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
     adapters.alpha = training.loraAlpha;
     adapters.rankStabilized = training.rslora;
     adapters.dropout = training.loraDropout;
+    adapters.dora = training.dora;
     adapters.save = training.modulesToSave;
     passes.addPass(createAddAdapters(adapters));
   }

@@ -47,6 +47,8 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
                              llvm::cl::desc("Share of the adapters' input that is dropped")};
   Option<bool> rslora{*this, "rslora", llvm::cl::init(false),
                       llvm::cl::desc("The adapters' scale is alpha / sqrt(rank)")};
+  Option<bool> dora{*this, "dora", llvm::cl::init(false),
+                    llvm::cl::desc("Adapters train the norms of the weights' rows apart (DoRA)")};
   Option<std::string> modulesToSave{
       *this, "modules-to-save",
       llvm::cl::desc("Regular expression over parameters whose modules train beside adapters")};

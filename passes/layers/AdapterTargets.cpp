@@ -184,6 +184,7 @@ private:
             pathInModel(named, ops),
             (named + ".lora_A.weight").str(),
             (named + ".lora_B.weight").str(),
+            (named + ".lora_magnitude_vector").str(),
             shape[inOut ? 0 : 1],
             shape[inOut ? 1 : 0],
             inOut != weight.getTransposed()};

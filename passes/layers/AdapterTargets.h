@@ -11,8 +11,8 @@ namespace omnibal::layers {
 /// A weight that is nothing but the weight of linear layers.
 struct AdapterTarget {
   ParameterOp weight;
-  std::string module; ///< path in the model
-  std::string a, b;   ///< names of the parameters to add
+  std::string module;          ///< path in the model
+  std::string a, b, magnitude; ///< names of parameters to add
   int64_t in = 0, out = 0;
   bool inOut = false; ///< the checkpoint has [in, out]
 };

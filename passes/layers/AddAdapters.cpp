@@ -20,6 +20,13 @@ namespace {
 /// The parameters that an adapted weight gets.
 struct Added {
   ParameterOp a, b;
+  ParameterOp magnitude; ///< null without DoRA
+};
+
+/// These in the body of a layer.
+struct AddedValues {
+  Value weight, a, b;
+  Value magnitude; ///< null without DoRA
 };
 
 struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
@@ -51,13 +58,15 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
       return getOperation().emitError() << getArgument() << ": alpha must be a number above 0";
     if (!(dropout >= 0 && dropout < 1))
       return getOperation().emitError() << getArgument() << ": dropout must be in [0, 1)";
+    if (dropout > 0 && dora)
+      return getOperation().emitError() << getArgument() << ": dropout goes without dora";
     return success();
   }
 
   /// The new parameters' names must be free.
   LogicalResult checkNames(const AdapterTargets &found) {
     for (const AdapterTarget &target : found.linears)
-      for (const std::string &name : {target.a, target.b})
+      for (const std::string &name : {target.a, target.b, target.magnitude})
         if (getOperation().lookupSymbol(name))
           return getOperation().emitError()
                  << getArgument() << ": the model has a parameter '" << name
@@ -100,9 +109,14 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
                                    StringAttr(), IntegerAttr(), IntegerAttr(), ElementsAttr(),
                                    UnitAttr(), UnitAttr());
       };
-      ParameterOp a = add(target.a, {rank, target.in});
-      builder.setInsertionPointAfter(a);
-      added[target.weight] = {a, add(target.b, {target.out, rank})};
+      Added &made = added[target.weight];
+      made.a = add(target.a, {rank, target.in});
+      builder.setInsertionPointAfter(made.a);
+      made.b = add(target.b, {target.out, rank});
+      if (!dora)
+        continue;
+      builder.setInsertionPointAfter(made.b);
+      made.magnitude = add(target.magnitude, {target.out});
     }
   }
 
@@ -123,9 +137,13 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
                                                     parameter.getSymName()));
         return body.addArgument(parameter.getType(), parameter.getLoc());
       };
-      Value a = argument(found->second.a), b = argument(found->second.b);
-      for (Operation *user : llvm::to_vector(weight.getUsers()))
-        adapt(cast<LinearOp>(user), a, b, draws);
+      const SmallVector<Operation *> readers(weight.getUsers());
+      AddedValues values{weight, argument(found->second.a), argument(found->second.b), Value()};
+      if (dora)
+        values.magnitude = argument(found->second.magnitude);
+      const Value factor = dora ? addFactor(readers, values) : Value();
+      for (Operation *reader : readers)
+        adapt(cast<LinearOp>(reader), values, factor, draws);
     }
     if (parameters.size() == before)
       return;
@@ -138,12 +156,29 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
     layer->erase();
   }
 
+  /// Adds the magnitude divided by the norm of each row of W + scale B A, of which a layer has one
+  /// however many readers the weight has. No gradient passes through the norm.
+  Value addFactor(ArrayRef<Operation *> readers, const AddedValues &values) {
+    Operation *first = *llvm::min_element(
+        readers, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    OpBuilder builder(first);
+    Location loc = first->getLoc();
+    Type type = values.magnitude.getType();
+    Value squares = RowSquaresOp::create(builder, loc, type, values.weight, values.a, values.b,
+                                         APFloat(scale()), cast<LinearOp>(first).getInOut());
+    Value inverse = RsqrtOp::create(builder, loc, type, squares);
+    return MulOp::create(builder, loc, type, values.magnitude, inverse);
+  }
+
   /// y = W x becomes y = W x + B (scale (A x)): scaling so few numbers costs nothing, and the sum
-  /// joins the last product.
-  void adapt(LinearOp linear, Value a, Value b, RandomDraws &draws) {
+  /// joins the last product. With DoRA each output has its factor, which the bias has not.
+  void adapt(LinearOp linear, const AddedValues &values, Value factor, RandomDraws &draws) {
     OpBuilder builder(linear);
     builder.setInsertionPointAfter(linear);
     Location loc = linear.getLoc();
+    const Value bias = linear.getBias();
+    if (factor)
+      linear.getBiasMutable().clear();
     auto input = cast<RankedTensorType>(linear.getInput().getType());
     SymbolicShape shape = *getSymbolicShape(input);
     shape.back() = SymbolicDim(rank.getValue());
@@ -151,7 +186,7 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
     Value dropped = linear.getInput();
     if (dropout > 0)
       dropped = draws.dropout(builder, dropped, dropout);
-    Value low = LinearOp::create(builder, loc, inner, dropped, a, Value(), /*in_out=*/false);
+    Value low = LinearOp::create(builder, loc, inner, dropped, values.a, Value(), /*in_out=*/false);
     if (scale() != 1) {
       auto scalar = RankedTensorType::get({}, input.getElementType());
       Value factor = ConstantOp::create(
@@ -159,17 +194,22 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
           DenseElementsAttr::get(scalar, builder.getFloatAttr(input.getElementType(), scale())));
       low = MulOp::create(builder, loc, inner, low, factor);
     }
-    Value high = LinearOp::create(builder, loc, linear.getType(), low, b, Value(), false);
+    Value high = LinearOp::create(builder, loc, linear.getType(), low, values.b, Value(), false);
     auto sum = AddOp::create(builder, loc, linear.getType(), linear.getResult(), high);
-    linear.getResult().replaceAllUsesExcept(sum, sum);
+    Value result = sum;
+    if (factor)
+      result = MulOp::create(builder, loc, linear.getType(), result, factor);
+    if (factor && bias)
+      result = AddOp::create(builder, loc, linear.getType(), result, bias);
+    linear.getResult().replaceAllUsesExcept(result, sum);
   }
 
   void freezeOthers() {
     llvm::DenseSet<Operation *> trained;
-    for (const auto &[weight, pair] : added) {
-      trained.insert(pair.a);
-      trained.insert(pair.b);
-    }
+    for (const auto &[weight, made] : added)
+      for (ParameterOp parameter : {made.a, made.b, made.magnitude})
+        if (parameter)
+          trained.insert(parameter);
     for (SavedTarget &target : targets.saved)
       trained.insert(target.parameter);
     for (auto parameter : getOperation().getOps<ParameterOp>())
@@ -184,9 +224,10 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
     adapters.alpha = alpha;
     adapters.rankStabilized = rankStabilized;
     adapters.dropout = dropout;
+    adapters.dora = dora;
     for (AdapterTarget &target : targets.linears)
-      adapters.linears.push_back(
-          {target.weight.getSymName().str(), target.module, target.a, target.b, target.inOut});
+      adapters.linears.push_back({target.weight.getSymName().str(), target.module, target.a,
+                                  target.b, target.inOut, dora ? target.magnitude : std::string()});
     for (SavedTarget &target : targets.saved)
       adapters.saved.push_back({target.parameter.getSymName().str(), target.module});
     setAdapters(getOperation(), adapters);

@@ -16,9 +16,12 @@ Readers findReaders(const LayerGraph &graph) {
 }
 
 bool areLinearsOf(ArrayRef<Operation *> readers, ParameterOp parameter) {
-  auto first = dyn_cast_or_null<LinearOp>(readers.empty() ? nullptr : readers.front());
+  const auto found = llvm::find_if(readers, llvm::IsaPred<LinearOp>);
+  auto first = found == readers.end() ? LinearOp() : cast<LinearOp>(*found);
   return first && cast<RankedTensorType>(parameter.getType()).getRank() == 2 &&
          llvm::all_of(readers, [&](Operation *reader) {
+           if (isa<RowSquaresOp>(reader))
+             return true;
            auto linear = dyn_cast<LinearOp>(reader);
            return linear && linear.getInOut() == first.getInOut() &&
                   linear.getBias() != linear.getWeight() && linear.getInput() != linear.getWeight();

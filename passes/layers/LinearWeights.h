@@ -12,7 +12,8 @@ using Readers = llvm::MapVector<ParameterOp, llvm::SmallVector<mlir::Operation *
 
 Readers findReaders(const LayerGraph &graph);
 
-/// Whether all of them are linear layers of this weight, and of one orientation.
+/// Whether all of them are linear layers of this weight, and of one orientation; what squares its
+/// rows beside them, for adapters with magnitudes, does not count.
 bool areLinearsOf(llvm::ArrayRef<mlir::Operation *> readers, ParameterOp parameter);
 
 } // namespace omnibal::layers

@@ -60,9 +60,11 @@ def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
     Input: form L. Every `linear` whose weight's name, with or without `.weight`, the regular
     expression `match` (POSIX extended) finds gets two parameters, A [rank, in] and B [out, rank],
     and gives W x + B (scale A x) with the scale alpha / rank, or alpha / sqrt(rank) where it is
-    `rank-stabilized`. Layers stay equal: parameters become arguments of their bodies. All other
-    parameters are frozen but those of modules that `save` finds. With `dropout` the input of A is
-    dropped out in training (RandomUniformOp). The module has
+    `rank-stabilized`. With `dora` it gets a third one, the magnitude m [out], and gives
+    s (W x + B (scale A x)) + b with s = m / the norms of the rows of W + scale B A, which count as
+    constants for gradients. Layers stay equal: parameters become arguments of their bodies. All other
+    parameters are frozen but those of modules that `save` finds. With `dropout`, which goes without
+    `dora`, the input of A is dropped out in training (RandomUniformOp). The module has
     `omnibal.adapters` afterwards. It is an error if an expression is wrong or finds nothing, and a
     warning if it finds matrices that are not the weights of linear layers alone.
   }];
@@ -73,6 +75,7 @@ def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
     Option<"rankStabilized", "rank-stabilized", "bool", "false",
            "the scale is alpha / sqrt(rank)">,
     Option<"dropout", "dropout", "double", "0", "share of A's input that is dropped, in [0, 1)">,
+    Option<"dora", "dora", "bool", "false", "train the norms of the weights' rows apart">,
     Option<"save", "save", "std::string", "\"\"",
            "regular expression over parameters whose modules train as they are">
   ];

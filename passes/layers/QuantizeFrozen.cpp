@@ -37,7 +37,7 @@ struct QuantizeFrozenPass : omnibal::impl::QuantizeFrozenBase<QuantizeFrozenPass
 private:
   struct Weight {
     ParameterOp parameter;
-    SmallVector<LinearOp> readers;
+    SmallVector<Operation *> readers; ///< linear layers, and what squares rows beside them
   };
 
   InFlightDiagnostic error() { return getOperation().emitError() << getArgument() << ": "; }
@@ -50,8 +50,16 @@ private:
     return success();
   }
 
-  static SmallVector<LinearOp> linearsOf(ArrayRef<Operation *> readers) {
-    return llvm::map_to_vector(readers, [](Operation *reader) { return cast<LinearOp>(reader); });
+  static bool readsInOut(Operation *reader) {
+    auto linear = dyn_cast<LinearOp>(reader);
+    return linear && linear.getInOut();
+  }
+
+  static void readTransposed(Operation *reader) {
+    if (auto linear = dyn_cast<LinearOp>(reader))
+      linear.setInOut(!linear.getInOut());
+    else if (auto squares = dyn_cast<RowSquaresOp>(reader))
+      squares.setInOut(!squares.getInOut());
   }
 
   static bool isFloat32Matrix(ParameterOp parameter) {
@@ -75,7 +83,7 @@ private:
     for (auto &[parameter, readers] : findReaders(graph))
       if (names.contains(parameter.getSymName()) && isFloat32Matrix(parameter) &&
           areLinearsOf(readers, parameter))
-        found.push_back({parameter, linearsOf(readers)});
+        found.push_back({parameter, readers});
     return found;
   }
 
@@ -95,7 +103,7 @@ private:
       if (!ParameterOp(parameter).getFrozen())
         trains = true;
       else if (isFloat32Matrix(parameter) && areLinearsOf(readers, parameter))
-        found.push_back({parameter, linearsOf(readers)});
+        found.push_back({parameter, readers});
       else if (cast<RankedTensorType>(ParameterOp(parameter).getType()).getRank() >= 2)
         others.push_back(parameter);
     }
@@ -114,11 +122,10 @@ private:
   void declare(Weight &weight) {
     ParameterOp parameter = weight.parameter;
     auto type = cast<RankedTensorType>(parameter.getType());
-    if (weight.readers.front().getInOut()) {
+    if (llvm::any_of(weight.readers, readsInOut)) {
       type = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
       parameter.setTransposed(!parameter.getTransposed());
-      for (LinearOp linear : weight.readers)
-        linear.setInOut(false);
+      llvm::for_each(weight.readers, readTransposed);
     }
     parameter.setType(makeQuantizedType(type, quantization));
   }

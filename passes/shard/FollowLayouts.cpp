@@ -97,12 +97,16 @@ private:
     for (auto [operand, read] : llvm::zip_equal(op->getOperands(), way->reads)) {
       LayoutAttr held = native[operand];
       if (isParameter(operand) && !readsFree(held, read) &&
-          !(held.isWhole() && isFree(operand, read)))
+          !(held.isWhole() && (isFree(operand, read) || takesConstant(op, read))))
         return std::nullopt;
     }
     return way;
   }
   static bool isFree(Value value, LayoutAttr read) { return !isFloat(value) && read.isCopied(); }
+  /// Whether a part takes its share of what all have, and sends nothing back.
+  static bool takesConstant(Operation *op, LayoutAttr read) {
+    return op->hasTrait<HasZeroGradient>() && (read.isCopied() || read.isSplit());
+  }
 
   void write() {
     for (auto [op, way] : llvm::zip_equal(layer.getBody().front().without_terminator(), ways)) {

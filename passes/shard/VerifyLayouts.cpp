@@ -5,8 +5,9 @@
 //   layout_c2  an op runs in one of the four ways that its rule allows (Ways.h)
 //   layout_c3  units and inner of a split fit the dimension, and the op divides it there
 //   layout_c4  omnibal.borders has a layout for each input and output of the layer, whole or split
-//   layout_c5  a parameter is read as it is held, whole where it is copied, or partial where it is
-//              whole; omnibal.held is whole, copied, or a split that fits
+//   layout_c5  a parameter is read as it is held, whole if it is copied, partial if it is whole,
+//              anyhow if it is whole and the reader has no gradient; omnibal.held is whole, copied
+//              or a split that fits
 //   layout_c6  losses and predictions are made and given whole or split along tokens
 //
 //===-------------------------------------------------------------------------------------------===//
@@ -100,8 +101,9 @@ LogicalResult LayerCheck::checkParameters() {
         return layer.emitOpError() << "layout_c5: yields parameter " << i;
       LayoutAttr read =
           (*findLayouts(user, readsAttrName, user->getNumOperands()))[use.getOperandNumber()];
-      const bool isFree = read == *held || (held->isCopied() && read.isWhole()) ||
-                          (held->isWhole() && read.isPartial());
+      const bool isFree =
+          read == *held || (held->isCopied() && read.isWhole()) ||
+          (held->isWhole() && (read.isPartial() || user->hasTrait<HasZeroGradient>()));
       if (!isFree) // layout_c5
         return user->emitOpError() << "layout_c5: reads parameter " << i << " of its layer as "
                                    << read << ", but parts hold it as " << *held;

@@ -27,8 +27,8 @@ bool isNothing(const nlohmann::json &config, const char *field) {
 }
 
 /// Kinds of LoRA whose numbers mean something else.
-constexpr const char *variants[] = {"rank_pattern", "alpha_pattern", "bias",      "lora_bias",
-                                    "use_dora",     "use_qalora",    "use_bdlora"};
+constexpr const char *variants[] = {"rank_pattern", "alpha_pattern", "bias",
+                                    "lora_bias",    "use_qalora",    "use_bdlora"};
 
 Status checkConfig(const nlohmann::json &config, const std::string &path,
                    const Adapters &adapters) {
@@ -38,6 +38,10 @@ Status checkConfig(const nlohmann::json &config, const std::string &path,
     if (!isNothing(config, field))
       return invalid(path + ": " + field + " is " + config[field].dump() +
                      "; adapters of this kind are not supported");
+  if (const bool dora = !isNothing(config, "use_dora"); dora != adapters.dora)
+    return invalid(
+        path + ": use_dora is " + (dora ? "true" : "false") + ", but the program's adapters have " +
+        (dora ? "no magnitudes; compile it with --dora" : "magnitudes; compile it without --dora"));
   for (const char *field : {"r", "lora_alpha"})
     if (!config.contains(field) || !config[field].is_number())
       return invalid(path + ": " + field + " is missing or not a number");
@@ -111,7 +115,7 @@ std::string configText(const Adapters &adapters, const FolderFiles &source) {
   config["fan_in_fan_out"] =
       std::ranges::all_of(adapters.linears, [](const LinearAdapter &each) { return each.inOut; });
   config["init_lora_weights"] = true;
-  config["use_dora"] = false;
+  config["use_dora"] = adapters.dora;
   config["target_modules"] = nlohmann::ordered_json::array();
   for (const LinearAdapter &linear : adapters.linears)
     config["target_modules"].push_back(linear.module);

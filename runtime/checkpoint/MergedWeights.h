@@ -12,7 +12,8 @@
 namespace omnibal::rt {
 
 /// W + scale B A in float32, for each adapter whose A and B are among `mine`, and what else `mine`
-/// has. A weight is computed when it is read, one at a time.
+/// has. With magnitudes these are the norms of the rows. A weight is computed when it is read, one
+/// at a time.
 class MergedWeights {
 public:
   /// `source` has W, and must outlive the result, as must the memory of `mine`.

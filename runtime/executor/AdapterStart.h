@@ -46,7 +46,7 @@ private:
 
 /// Fresh values, dense: those of A are uniform in [-1 / sqrt(in), 1 / sqrt(in)), as PEFT draws
 /// them, and those of B are zero, so that training begins at the model. They follow from name and
-/// seed, whatever the layout of the ranks. Empty if the parameter is not of an adapter.
+/// seed, whatever the layout of the ranks. Empty if the parameter is not a matrix of an adapter.
 std::vector<float> freshAdapter(const Adapters &adapters, const std::string &parameter,
                                 const std::vector<int64_t> &shape, uint64_t seed);
 

@@ -17,8 +17,9 @@ const View *find(const KernelCall &call, std::string_view name) {
 bool isHeavy(const KernelCall &call) {
   return call.kernel == "gemm" || call.kernel == "quantized_gemm" ||
          call.kernel.starts_with("grouped_gemm") || call.kernel.starts_with("attention") ||
-         call.kernel.starts_with("cross_attention") || call.kernel.starts_with("gated_delta") ||
-         call.kernel == "linear_cross_entropy" || call.kernel.starts_with("conv");
+         call.kernel == "row_squares" || call.kernel.starts_with("cross_attention") ||
+         call.kernel.starts_with("gated_delta") || call.kernel == "linear_cross_entropy" ||
+         call.kernel.starts_with("conv");
 }
 
 /// True if an operand of this name (docs/kernels.md) is written.
@@ -148,6 +149,8 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
     return gatedDelta(call, batch);
   if (call.kernel == "gemm" || call.kernel == "quantized_gemm" || call.kernel == "grouped_gemm")
     return product(find(call, "c"), find(call, "a"), batch);
+  if (call.kernel == "row_squares")
+    return product(find(call, "b"), find(call, "a"), batch);
   if (call.kernel == "grouped_gemm_backward")
     return product(find(call, "a"), find(call, "b"), batch);
   if (call.kernel == "linear_cross_entropy") {

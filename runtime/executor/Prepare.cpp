@@ -1,6 +1,7 @@
 //===- Prepare.cpp - From program to addresses; weights into the arena -------------------===//
 #include "runtime/comm/PatientAgreement.h"
 #include "runtime/executor/ExecutorInternal.h"
+#include "runtime/executor/MagnitudeStart.h"
 #include "runtime/executor/QuantizedLoad.h"
 #include "runtime/executor/StepRehearsal.h"
 #include "runtime/program/BucketShares.h"
@@ -373,6 +374,10 @@ Status Executor::loadParameters(const TensorFiles &weights, const AdapterStart &
     if (!tensor) {
       if (!adapters.folder)
         fresh = freshAdapter(loaded.program.adapters, q.name, q.shape, adapters.seed);
+      if (!adapters.folder && fresh.empty()) {
+        OMNIBAL_ASSIGN_OR_RETURN(fresh, freshMagnitude(loaded.program.adapters, stageInfo(), q.name,
+                                                       first, adapters.seed));
+      }
       if (fresh.empty())
         return {Code::NotFound, where + " is missing; these weights belong to another model than " +
                                     loaded.program.model};

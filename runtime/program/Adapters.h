@@ -10,12 +10,14 @@
 
 namespace omnibal::rt {
 
-/// y = W x + scale B (A x) with W [out, in], A [rank, in] and B [out, rank].
+/// y = W x + scale B (A x) with W [out, in], A [rank, in] and B [out, rank]. With DoRA, before a
+/// bias, y is multiplied by magnitude / the norms of the rows of W + scale B A.
 struct LinearAdapter {
-  std::string weight; ///< W's parameter, by its name in the source checkpoint
-  std::string module; ///< path of the linear layer in the model
-  std::string a, b;   ///< the parameters
-  bool inOut = false; ///< the checkpoint has W as [in, out]
+  std::string weight;         ///< W's parameter, by its name in the source checkpoint
+  std::string module;         ///< path of the linear layer in the model
+  std::string a, b;           ///< the parameters
+  bool inOut = false;         ///< the checkpoint has W as [in, out]
+  std::string magnitude = {}; ///< [out]; empty without DoRA
 
   friend bool operator==(const LinearAdapter &, const LinearAdapter &) = default;
 };
@@ -34,6 +36,7 @@ struct Adapters {
   double alpha = 0;
   bool rankStabilized = false; ///< the scale is alpha / sqrt(rank), not alpha / rank
   double dropout = 0;          ///< share of A's input that is dropped in training
+  bool dora = false;           ///< each linear layer has a magnitude
   std::vector<LinearAdapter> linears;
   std::vector<SavedParameter> saved;
 

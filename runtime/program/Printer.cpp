@@ -206,7 +206,8 @@ std::string printStage(const Program &p, const Stage &stage) {
 std::string describe(const Adapters &adapters) {
   std::ostringstream out;
   out << adapters.linears.size() << " linear layers of rank " << adapters.rank << ", alpha "
-      << adapters.alpha << ", scale " << adapters.scale();
+      << adapters.alpha << ", scale " << adapters.scale()
+      << (adapters.dora ? ", with magnitudes (DoRA)" : "");
   if (!adapters.saved.empty())
     out << "; " << adapters.saved.size() << " parameters train as they are";
   return out.str();

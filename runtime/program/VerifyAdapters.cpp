@@ -64,6 +64,17 @@ private:
     // Merging takes them from one rank.
     if (parameters.at(linear.a).size() != parameters.at(linear.b).size())
       return bad("the adapter of \"" + linear.weight + "\" is not on the same stages");
+    return adapters.dora ? checkMagnitude(linear, out) : Status::ok();
+  }
+
+  Status checkMagnitude(const LinearAdapter &linear, int64_t out) const {
+    OMNIBAL_ASSIGN_OR_RETURN(const Parameter *magnitude, find(linear.magnitude));
+    if (magnitude->shape != std::vector<int64_t>{out})
+      return bad("the magnitude of \"" + linear.weight + "\" is not [out]");
+    if (!magnitude->trainable)
+      return bad("no gradient reaches the magnitude of \"" + linear.weight + "\"");
+    if (parameters.at(linear.magnitude).size() != parameters.at(linear.a).size())
+      return bad("the magnitude of \"" + linear.weight + "\" is not on the adapter's stages");
     return Status::ok();
   }
 

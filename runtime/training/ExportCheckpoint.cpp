@@ -30,7 +30,7 @@ Result<std::vector<NamedTensor>> trainedIn(const Checkpoint &checkpoint, const s
                                            const Adapters &adapters, const TensorFiles &source) {
   std::set<std::string> added;
   for (const LinearAdapter &linear : adapters.linears)
-    added.insert({linear.a, linear.b});
+    added.insert({linear.a, linear.b, linear.magnitude});
   std::vector<NamedTensor> list;
   for (const std::string &stored : checkpoint.tensors()) {
     if (!stored.starts_with(prefix))

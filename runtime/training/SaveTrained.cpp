@@ -39,6 +39,19 @@ Status checkAverageFlags(const RunOptions &options, const Program &program) {
   return Status::ok();
 }
 
+/// Merging needs all of an adapter on one rank.
+Status checkMergeFlag(const RunOptions &options, const Program &program) {
+  if (!options.mergeAdapters)
+    return Status::ok();
+  for (const Stage &stage : program.stageList)
+    for (const Parameter &q : stage.parameters)
+      if (q.trainable && q.held)
+        return invalid("--merge-adapters: the parts of a stage of " + options.program +
+                       " have shares of \"" + q.name +
+                       "\"; leave the flag out, and give it to --export-checkpoint");
+  return Status::ok();
+}
+
 Status checkAdapterFlags(const RunOptions &options, const Adapters &adapters,
                          const std::string &what) {
   if (!adapters.empty())

@@ -25,6 +25,9 @@ Status saveTrained(const RunOptions &options, const std::string &folder,
 /// Checks the flags about moving averages against what the program keeps.
 Status checkAverageFlags(const RunOptions &options, const Program &program);
 
+/// Checks --merge-adapters against what the parts of the program's stages hold.
+Status checkMergeFlag(const RunOptions &options, const Program &program);
+
 /// Checks the flags about adapters against those that there are; `what` has them: a program, or a
 /// checkpoint.
 Status checkAdapterFlags(const RunOptions &options, const Adapters &adapters,

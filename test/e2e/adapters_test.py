@@ -351,7 +351,8 @@ class Errors(AdapterCase):
                 (dict(lora_alpha=16), "the scale 4.0, but the program's adapters have the scale 2.0; compile it with --lora-alpha 16.0"),
                 (dict(use_rslora=True), "compile it with --lora-alpha 8.0 --rslora"),
                 (dict(peft_type="IA3"), 'peft_type is not "LORA"'),
-                (dict(use_dora=True), "use_dora is true; adapters of this kind are not supported"),
+                (dict(use_dora=True), "use_dora is true, but the program's adapters have no magnitudes; compile it with --dora"),
+                (dict(use_qalora=True), "use_qalora is true; adapters of this kind are not supported"),
                 (dict(rank_pattern={"q_proj": 8}), "rank_pattern is"),
                 (dict(bias="all"), 'bias is "all"'),
                 (dict(r="4"), "r is missing or not a number"))):

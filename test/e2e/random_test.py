@@ -129,7 +129,7 @@ class Behavior(RandomCase):
 
     def test_mistakes(self):
         for flags, says in ((("--lora-dropout", "0.1"), "--lora-dropout needs --lora"), (("--lora", "q_proj", "--lora-dropout", "1"), "--lora-dropout"),
-                            (("--neftune", "-1"), "--neftune")):
+                            (("--lora", "q_proj", "--lora-dropout", "0.1", "--dora"), "--dora goes without --lora-dropout"), (("--neftune", "-1"), "--neftune")):
             found = subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "4", "--tokens", "64", *flags, "--dry-run"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.assertNotEqual(found.returncode, 0)

@@ -104,6 +104,20 @@ class Adapters(unittest.TestCase):
         self.check_committed("tiny-internvl", model, "--lora", f"{PROJECTIONS}|fc[12]|linear_[12]|projection_layer|lm_head", "--lora-rank",
                              "3", "--lora-alpha", "4.5")
 
+    def test_magnitudes(self):
+        model = f"{ROOT}/test/data/tiny-internvl"
+        self.check_committed("tiny-internvl", model, "--stages", "2", "--lora", f"language.*{PROJECTIONS}", "--lora-rank", "4", "--lora-alpha",
+                             "8", "--rslora", "--dora", "--modules-to-save", "multi_modal_projector.linear_1|language_model.norm")
+        with open(f"{self.folder}/adapters/adapter_config.json") as file:
+            self.assertTrue(json.load(file)["use_dora"])
+        self.assertIn("base_model.model.model.language_model.layers.0.self_attn.q_proj.lora_magnitude_vector",
+                      load_file(f"{self.folder}/adapters/adapter_model.safetensors"))
+
+    def test_magnitudes_of_all_linear_layers(self):
+        model = f"{ROOT}/test/data/tiny-internvl"
+        self.check_committed("tiny-internvl", model, "--lora", f"{PROJECTIONS}|fc[12]|linear_[12]|projection_layer|lm_head", "--lora-rank",
+                             "3", "--lora-alpha", "4.5", "--dora")
+
     def test_a_checkpoint_whose_names_transformers_changes(self):
         """As LLaVA's own is: language_model.model.layers... is model.language_model.layers... of the model."""
         model = f"{self.folder}/model"
@@ -125,12 +139,18 @@ class Adapters(unittest.TestCase):
                       load_file(f"{self.folder}/adapters/adapter_model.safetensors"))
 
     def test_weights_that_are_transposed(self):
+        self.check_transposed()
+
+    def test_magnitudes_of_weights_that_are_transposed(self):
+        self.check_transposed("--dora")
+
+    def check_transposed(self, *flags_of_compiler):
         """GPT-2's are [in, out]."""
         torch.manual_seed(1)
         config = transformers.GPT2Config(n_embd=48, n_layer=2, n_head=4, n_positions=64, vocab_size=128, resid_pdrop=0, embd_pdrop=0,
                                          attn_pdrop=0)
         training = Training(transformers.GPT2LMHeadModel(config).eval(), self.folder)
-        program = training.compiled(BIN, "--lora", "attn.c_attn|mlp.c_fc|c_proj", "--lora-rank", "4", "--lora-alpha", "8")
+        program = training.compiled(BIN, "--lora", "attn.c_attn|mlp.c_fc|c_proj", "--lora-rank", "4", "--lora-alpha", "8", *flags_of_compiler)
         ids = np.array([training.samples[0][0]["input_ids"]], dtype=np.int64)
         flags = small_runs.training(self.folder)
         flags[flags.index("--lr") + 1] = 2e-2

@@ -30,6 +30,12 @@ VARIANTS = {
 }
 
 
+def saved_name(name):
+    """Of a parameter in PEFT's folder."""
+    name = name.replace(".default", "").replace(".modules_to_save", "")
+    return name.removesuffix(".weight") if ".lora_magnitude_vector." in name else name
+
+
 class Adapted(Model):
     """The model with adapters."""
 
@@ -66,7 +72,7 @@ class Adapted(Model):
         moved = {}
         for parameter in trained:
             name = self.names[id(parameter)]
-            moved[name.replace(".default", "").replace(".modules_to_save", "")] = parameter.detach() - self.state[name].to(dtype)
+            moved[saved_name(name)] = parameter.detach() - self.state[name].to(dtype)
         return log, moved
 
 
@@ -105,8 +111,9 @@ def main():
     folder = parser.parse_args().folder
     torch.set_num_threads(1)
     out = f"{folder}/adapters"
-    shutil.rmtree(out, ignore_errors=True)
-    os.makedirs(out)
+    for variant in VARIANTS:
+        shutil.rmtree(f"{out}/{variant}", ignore_errors=True)
+    os.makedirs(out, exist_ok=True)
     with open(f"{folder}/reference.json", encoding="utf-8") as file:
         optimizer = json.load(file)["optimizer"]
     result = {"optimizer": optimizer, "variants": {variant: run(folder, variant, out) for variant in VARIANTS}}

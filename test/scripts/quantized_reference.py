@@ -72,8 +72,8 @@ class Quantized(Adapted):
         self.state = {name: value.clone() for name, value in self.model.state_dict().items()}
 
 
-def run(folder, name):
-    kind, variant, flags, match = CASES[name]
+def run(folder, name, case):
+    kind, variant, flags, match = case
     model = Quantized(folder, kind, variant, match)
     steps = model.reference["variants"]["train_all"]["steps"]
     exact, moved = model.train(torch.float64, steps)
@@ -99,7 +99,7 @@ def main():
     torch.set_num_threads(1)
     assert (nf4_levels() - LEVELS.double()).abs().max() < 2e-7
     with open(f"{folder}/adapters/quantized.json", "w", encoding="utf-8") as file:
-        json.dump({name: run(folder, name) for name in CASES}, file, indent=1)
+        json.dump({name: run(folder, name, case) for name, case in CASES.items()}, file, indent=1)
         file.write("\n")
 
 

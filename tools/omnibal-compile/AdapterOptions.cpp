@@ -16,6 +16,9 @@ void addAdapterOptions(CLI::App &app, Options &o) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_flag("--rslora", o.rslora, "the adapters' scale is alpha / sqrt(rank)");
+  app.add_flag(
+      "--dora", o.dora,
+      "adapters train the norm of each output's weights apart from their direction (DoRA)");
   app.add_option("--lora-dropout", o.loraDropout,
                  "share of the adapters' input that training drops, in [0, 1)")
       ->capture_default_str()
@@ -57,10 +60,12 @@ std::string checkAdapterOptions(const CLI::App &app, const Options &options) {
       if (app.count(flag) > 0)
         return std::string(flag) + " goes without --lora, beside which nothing trains but what "
                                    "--modules-to-save names";
+    if (options.dora && options.loraDropout > 0)
+      return "--dora goes without --lora-dropout";
     return "";
   }
   for (const char *flag :
-       {"--lora-rank", "--lora-alpha", "--rslora", "--lora-dropout", "--modules-to-save"})
+       {"--lora-rank", "--lora-alpha", "--rslora", "--dora", "--lora-dropout", "--modules-to-save"})
     if (app.count(flag) > 0)
       return std::string(flag) + " needs --lora";
   return "";

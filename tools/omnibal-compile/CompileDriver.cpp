@@ -101,6 +101,7 @@ private:
     pipeline.loraAlpha = options.loraAlpha;
     pipeline.loraDropout = options.loraDropout;
     pipeline.rslora = options.rslora;
+    pipeline.dora = options.dora;
     pipeline.modulesToSave = options.modulesToSave;
     pipeline.quantizeFrozen = options.quantizeFrozen;
     pipeline.quantizeMatch = options.quantizeMatch;

@@ -37,7 +37,7 @@ struct Options {
   std::string lora, modulesToSave; ///< regular expressions; lora empty: no adapters
   int64_t loraRank = 16;
   double loraAlpha = 32, loraDropout = 0;
-  bool rslora = false;
+  bool rslora = false, dora = false;
   std::string quantizeFrozen, quantizeMatch;   ///< int8 or nf4 (empty: no); which weights
   std::optional<double> routerLossCoefficient; ///< none: the graph's
   double labelSmoothing = 0, zLoss = 0;

@@ -176,6 +176,7 @@ Status checkOutputs(const RunOptions &o) {
 Status openWeights(const RunOptions &options, const Program &program, int rank,
                    TensorFiles &weights, AdapterStart &adapters) {
   OMNIBAL_RETURN_IF_ERROR(checkAdapterFlags(options, program.adapters, options.program));
+  OMNIBAL_RETURN_IF_ERROR(checkMergeFlag(options, program));
   OMNIBAL_RETURN_IF_ERROR(checkAverageFlags(options, program));
   adapters.seed = options.seed;
   const RankPlace place = RankGrid(program).placeOf(rank);

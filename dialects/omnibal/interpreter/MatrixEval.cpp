@@ -96,6 +96,22 @@ LogicalResult linearWeightGrad(Evaluation &e, LinearWeightGradOp op) {
   return success();
 }
 
+LogicalResult rowSquares(Evaluation &e, RowSquaresOp op) {
+  const HostTensor &weight = e.operand(0), &a = e.operand(1), &b = e.operand(2);
+  const int64_t rank = a.shape[0], in = a.shape[1], out = b.shape[0];
+  std::vector<double> product(out * in);
+  multiplyAdd(product.data(), b.floats.data(), a.floats.data(), out, in, rank);
+  const double scale = op.getScale().convertToDouble();
+  HostTensor &result = e.addResult({out});
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t i = 0; i < in; ++i) {
+      double sum =
+          weight.floats[op.getInOut() ? i * out + o : o * in + i] + scale * product[o * in + i];
+      result.floats[o] += sum * sum;
+    }
+  return success();
+}
+
 double activate(Activation activation, double x) {
   switch (activation) {
   case Activation::None:
@@ -179,6 +195,7 @@ std::optional<LogicalResult> evaluateMatrix(Evaluation &e) {
       .Case([&](GemmOp op) { return gemm(e, op); })
       .Case([&](LinearOp op) { return linear(e, op); })
       .Case([&](LinearWeightGradOp op) { return linearWeightGrad(e, op); })
+      .Case([&](RowSquaresOp op) { return rowSquares(e, op); })
       .Default([](Operation *) { return std::nullopt; });
 }
 

@@ -62,6 +62,21 @@ OMNIBAL_SHAPE_RULE(LinearWeightGradOp) {
   return success();
 }
 
+OMNIBAL_SHAPE_RULE(RowSquaresOp) {
+  const SymbolicShape &weight = shapes[0], &a = shapes[1], &b = shapes[2];
+  if (weight.size() != 2) // row_squares_c1
+    return emitOpError("needs a weight of rank 2");
+  const SymbolicDim &in = weight[getInOut() ? 0 : 1], &out = weight[getInOut() ? 1 : 0];
+  if (a.size() != 2 || b.size() != 2 || a[1] != in || b[0] != out || a[0] != b[1]) // row_squares_c2
+    return emitOpError() << "weight " << toString(weight) << " needs [rank, " << toString(in)
+                         << "] and [" << toString(out) << ", rank], not " << toString(a) << " and "
+                         << toString(b);
+  if (!getScale().isFinite()) // row_squares_c3
+    return emitOpError("needs a scale that is a finite number");
+  results.push_back({out});
+  return success();
+}
+
 namespace {
 /// The attributes fit the spatial rank.
 template <typename OpT> LogicalResult verifyConvAttributes(OpT op, size_t rank) {

@@ -74,4 +74,9 @@ def RematerializableOpInterface : OpInterface<"RematerializableOpInterface"> {
   ];
 }
 
+/// Results count as constants when gradients are taken, whatever they are computed from.
+def HasZeroGradient : NativeOpTrait<"HasZeroGradient"> {
+  let cppNamespace = "::omnibal";
+}
+
 #endif // DIALECTS_OMNIBAL_IR_OMNIBALINTERFACES_TD

@@ -20,6 +20,18 @@ def LinearWeightGradOp : Omnibal_PureOp<"linear_weight_grad"> {
   let arguments = (ins FloatTensor:$input, FloatTensor:$grad, UnitAttr:$in_out);
   let results = (outs FloatTensor:$result);
 }
+def RowSquaresOp : Omnibal_PureOp<"row_squares", [HasZeroGradient]> {
+  let summary = "Sum of the squares of each row of weight + scale * b a, as a constant for gradients";
+  let description = [{
+    weight [out, in] (or [in, out] with `in_out`), a [rank, in], b [out, rank]: result [out]. Its root
+    is the norm by which DoRA divides a weight with its adapter, and through which no gradient passes.
+    The sum of weight and product is in memory nowhere. The squares of a row are a sum over `in`, so
+    parts that have columns of the weight add theirs.
+  }];
+  let arguments = (ins FloatTensor:$weight, FloatTensor:$a, FloatTensor:$b, F64Attr:$scale,
+                       UnitAttr:$in_out);
+  let results = (outs FloatTensor:$result);
+}
 def ConvOp : Omnibal_PureOp<"conv", [Diff]> {
   let summary = "ONNX Conv, any number of spatial dimensions; pads: begins then ends";
   let arguments = (ins FloatTensor:$input, FloatTensor:$weight, Optional<FloatTensor>:$bias,

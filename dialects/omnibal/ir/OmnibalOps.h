@@ -22,6 +22,13 @@ namespace omnibal::detail {
 llvm::LogicalResult verifyShapesAndTypes(mlir::Operation *op);
 } // namespace omnibal::detail
 
+namespace omnibal {
+/// Says of an op that its results count as constants when gradients are taken: its gradient is zero
+/// (floor), or is meant to be.
+template <typename OpT>
+class HasZeroGradient : public mlir::OpTrait::TraitBase<OpT, HasZeroGradient> {};
+} // namespace omnibal
+
 #include "dialects/omnibal/ir/OmnibalDialect.h.inc"
 #include "dialects/omnibal/ir/OmnibalEnums.h.inc"
 #include "dialects/omnibal/ir/OmnibalInterfaces.h.inc"

@@ -38,8 +38,8 @@ def SigmoidOp : Omnibal_UnaryOp<"sigmoid", [Diff]>;
 def CosOp : Omnibal_UnaryOp<"cos", [Diff]>;
 def SinOp : Omnibal_UnaryOp<"sin", [Diff]>;
 def AbsOp : Omnibal_UnaryOp<"abs", [Diff]>;
-def FloorOp : Omnibal_UnaryOp<"floor">;
-def SignOp : Omnibal_UnaryOp<"sign">;
+def FloorOp : Omnibal_UnaryOp<"floor", [HasZeroGradient]>;
+def SignOp : Omnibal_UnaryOp<"sign", [HasZeroGradient]>;
 def NotOp : Omnibal_UnaryOp<"not">;
 def IsNaNOp : Omnibal_UnaryOp<"is_nan">;
 def CastOp : Omnibal_UnaryOp<"cast", [Diff]> {

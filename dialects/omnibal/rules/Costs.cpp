@@ -219,6 +219,9 @@ COST(LinearOp, false,
      matrixProduct(*this, {elementsOf(getInput()), shapeOf(getWeight())[getInOut() ? 1 : 0]}, 2))
 COST(LinearWeightGradOp, false,
      matrixProduct(*this, {elementsOf(getInput()), shapeOf(getGrad()).back()}, 2))
+// The product b a, and for each of its elements a sum and a square.
+COST(RowSquaresOp, false,
+     matrixProduct(*this, {elementsOf(getWeight()), shapeOf(getA())[0] + SymbolicDim(1)}, 2))
 // Every row has one weight, whatever its group.
 COST(GroupedLinearOp, false,
      matrixProduct(*this, {elementsOf(getInput()), shapeOf(getResult()).back()}, 2))

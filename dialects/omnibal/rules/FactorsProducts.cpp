@@ -25,6 +25,17 @@ OMNIBAL_FACTOR_RULE(LinearOp) {
   return true;
 }
 
+/// Squares of sums over the rank: it stays whole.
+OMNIBAL_FACTOR_RULE(RowSquaresOp) {
+  auto in = f.letter(f.operand(1)[1], LetterKind::Sum), out = f.letter(f.result()[0]);
+  f.onOperand(0, op.getInOut() ? 0 : 1, in);
+  f.onOperand(0, op.getInOut() ? 1 : 0, out);
+  f.onOperand(1, 1, in);
+  f.onOperand(2, 0, out);
+  f.onResult(0, 0, out);
+  return true;
+}
+
 OMNIBAL_FACTOR_RULE(MatMulOp) {
   const auto left = static_cast<int64_t>(f.operand(0).size());
   const auto right = static_cast<int64_t>(f.operand(1).size());
@@ -89,6 +100,7 @@ OMNIBAL_FACTOR_RULE(GroupedLinearOp) {
 
 void omnibal::attachProductFactors(MLIRContext &context) {
   LinearOp::attachInterface<LinearOpFactors>(context);
+  RowSquaresOp::attachInterface<RowSquaresOpFactors>(context);
   MatMulOp::attachInterface<MatMulOpFactors>(context);
   ConvOp::attachInterface<ConvOpFactors>(context);
   GroupedLinearOp::attachInterface<GroupedLinearOpFactors>(context);

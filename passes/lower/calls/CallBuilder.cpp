@@ -61,11 +61,14 @@ RankedTensorType storedType(RankedTensorType type) {
 
 } // namespace
 
-/// Only a product expands a quantized matrix, which is its right side.
+/// Only a product expands a quantized matrix, which is its right side, and what squares its rows.
 LogicalResult CallBuilder::checkReaders(BlockArgument quantized) {
   for (OpOperand &use : quantized.getUses()) {
     auto gemm = dyn_cast<GemmOp>(use.getOwner());
-    if (!gemm || gemm.getLhs() == quantized || gemm.getRhs() != quantized)
+    auto squares = dyn_cast<RowSquaresOp>(use.getOwner());
+    const bool expands = (gemm && gemm.getLhs() != quantized && gemm.getRhs() == quantized) ||
+                         (squares && !squares.getInOut() && use.getOperandNumber() == 0);
+    if (!expands)
       return use.getOwner()->emitOpError("reads a quantized weight, which only products do");
   }
   if (options.target != "host")
@@ -366,6 +369,7 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case([&](ReduceOp o) { return emitReduce(o); })
       .Case([&](ReshardOp o) { return emitReshard(o); })
       .Case([&](GemmOp o) { return emitGemm(o); })
+      .Case([&](RowSquaresOp o) { return emitRowSquares(o); })
       .Case([&](FusedOp o) { return emitFused(o); })
       .Case([&](AttentionOp o) { return emitAttention(o); })
       .Case([&](AttentionGradOp o) { return emitAttentionGrad(o); })

@@ -153,4 +153,22 @@ LogicalResult CallBuilder::emitGemm(GemmOp op) {
   return success();
 }
 
+/// Rows of the weight go through a thread's own few numbers, so the call has no temporary.
+LogicalResult CallBuilder::emitRowSquares(RowSquaresOp op) {
+  const rt::Quantization kind = quantizedShapeOf(op.getWeight().getType()).kind;
+  Place weight = placeOf(op.getWeight());
+  if (kind == rt::Quantization::None && op.getInOut())
+    swapLast(weight);
+  set(op.getResult(), fresh(op.getResult()));
+  Call &squares = call(op, "row_squares",
+                       {{"weight", weight},
+                        {"a", unitStride(placeOf(op.getA()), op)},
+                        {"b", placeOf(op.getB())},
+                        {"result", placeOf(op.getResult())}});
+  squares.attributes["scale"] = op.getScale().convertToDouble();
+  if (kind != rt::Quantization::None)
+    squares.attributes["quantized"] = rt::nameOf(kind);
+  return success();
+}
+
 } // namespace omnibal::lower

@@ -82,6 +82,25 @@ LogicalResult formMatMul(MatMulOp op) {
   return success();
 }
 
+/// For a target without a kernel for them: a product that adds to the weight, of which rows are
+/// squared and added up.
+void formRowSquares(RowSquaresOp op) {
+  OpBuilder builder(op);
+  TensorBuilder t(builder, op.getLoc());
+  const bool turned = op.getInOut(); // the sum lies as the weight
+  Value lhs = turned ? op.getA() : op.getB(), rhs = turned ? op.getB() : op.getA();
+  Value sum = GemmOp::create(builder, op.getLoc(), op.getWeight().getType(), Type(), Type(), lhs,
+                             rhs, Value(), op.getWeight(), Value(), turned, turned, op.getScale(),
+                             Activation::None, false)
+                  .getResult();
+  const int64_t axis = turned ? 0 : 1;
+  Value squares = ReduceOp::create(builder, op.getLoc(), op.getType(), t.like<MulOp>(sum, sum, sum),
+                                   Value(), ReduceKind::Sum, builder.getDenseI64ArrayAttr(axis),
+                                   /*keepdims=*/false, /*noop_with_empty_axes=*/false);
+  op.getResult().replaceAllUsesWith(squares);
+  op.erase();
+}
+
 std::optional<Activation> activationOf(Operation *op) {
   if (auto gelu = dyn_cast<GeluOp>(op))
     return gelu.getTanh() ? Activation::GeluTanh : Activation::Gelu;
@@ -162,7 +181,8 @@ struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
     for (Operation *op : ops) {
-      if (!isa<LinearOp, MatMulOp, LinearWeightGradOp>(op))
+      if (!isa<LinearOp, MatMulOp, LinearWeightGradOp>(op) &&
+          !(isa<RowSquaresOp>(op) && target == "cuda"))
         continue;
       for (Value value : op->getOperands())
         if (!getSymbolicShape(typeOf(value))) {
@@ -174,6 +194,8 @@ struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
         formed = formLinear(linear);
       else if (auto matmul = dyn_cast<MatMulOp>(op))
         formed = formMatMul(matmul);
+      else if (auto squares = dyn_cast<RowSquaresOp>(op))
+        formRowSquares(squares);
       else
         formed = formWeightGrad(cast<LinearWeightGradOp>(op));
       if (failed(formed))

@@ -21,6 +21,7 @@ static KernelTable buildTable() {
   addRecurrentKernels(table);
   addReduceKernels(table);
   addRopeKernels(table);
+  addRowSquaresKernels(table);
   return table;
 }
 

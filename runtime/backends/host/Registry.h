@@ -41,6 +41,7 @@ void addQuantizedKernels(KernelTable &table);
 void addRecurrentKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);
 void addRopeKernels(KernelTable &table);
+void addRowSquaresKernels(KernelTable &table);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_REGISTRY_H

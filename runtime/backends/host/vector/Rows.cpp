@@ -68,6 +68,33 @@ void add(const float *x, float *y, int64_t n) {
     y[i] += x[i];
 }
 
+float squaresOfSum(const float *x, const float *rows, int64_t stride, const float *factors,
+                   int64_t count, int64_t n) {
+  constexpr int wide = 4;
+  Vec sums[wide] = {};
+  int64_t i = 0;
+  for (; i + wide * lanes <= n; i += wide * lanes) {
+    Vec y[wide];
+    for (int k = 0; k < wide; ++k)
+      y[k] = load(x + i + k * lanes);
+    for (int64_t r = 0; r < count; ++r) {
+      const Vec factor = splat(factors[r]);
+      const float *row = rows + r * stride + i;
+      for (int k = 0; k < wide; ++k)
+        y[k] += factor * load(row + k * lanes);
+    }
+    for (int k = 0; k < wide; ++k)
+      sums[k] += y[k] * y[k];
+  }
+  for (; i < n; i += lanes) {
+    Vec y = loadPart(x + i, n - i);
+    for (int64_t r = 0; r < count; ++r)
+      y += splat(factors[r]) * loadPart(rows + r * stride + i, n - i);
+    sums[0] += y * y;
+  }
+  return sumLanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
 template <bool inverse>
 void rotateRow(const float *x0, const float *x1, const float *c0, const float *c1, const float *s0,
                const float *s1, float *y0, float *y1, int64_t n) {
@@ -97,5 +124,5 @@ void rotate(const float *x0, const float *x1, const float *c0, const float *c1, 
 } // namespace
 
 namespace omnibal::rt::OMNIBAL_ISA {
-const RowTable rowTable = {largest, sumExp, expAndSum, scale, add, rotate};
+const RowTable rowTable = {largest, sumExp, expAndSum, scale, add, squaresOfSum, rotate};
 }

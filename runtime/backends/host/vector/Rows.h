@@ -18,6 +18,9 @@ struct RowTable {
   void (*scale)(float *y, int64_t n, float factor);
   /// y += x.
   void (*add)(const float *x, float *y, int64_t n);
+  /// Sum of the squares of x + the sum of factors[r] times the row at rows + r * stride, r < count.
+  float (*squaresOfSum)(const float *x, const float *rows, int64_t stride, const float *factors,
+                        int64_t count, int64_t n);
   /// (y0, y1) = (x0 c0 - x1 s0, x1 c1 + x0 s1), or with `inverse` the transpose of that map. The
   /// rows of n values may be the same in x and y.
   void (*rotate)(const float *x0, const float *x1, const float *c0, const float *c1,

@@ -532,6 +532,33 @@ func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x5xf32>) {
 
 // -----
 
+// row_squares_c1
+func.func @f(%a0: tensor<2x3x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<3x2xf32>) {
+  // expected-error @below {{needs a weight of rank 2}}
+  %r = omnibal.row_squares %a0, %a1, %a2 {scale = 1.0 : f64} : (tensor<2x3x4xf32>, tensor<2x4xf32>, tensor<3x2xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// row_squares_c2
+func.func @f(%a0: tensor<3x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<3x1xf32>) {
+  // expected-error @below {{weight [3, 4] needs [rank, 4] and [3, rank], not [2, 4] and [3, 1]}}
+  %r = omnibal.row_squares %a0, %a1, %a2 {scale = 1.0 : f64} : (tensor<3x4xf32>, tensor<2x4xf32>, tensor<3x1xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+// row_squares_c3
+func.func @f(%a0: tensor<3x4xf32>, %a1: tensor<2x4xf32>, %a2: tensor<3x2xf32>) {
+  // expected-error @below {{needs a scale that is a finite number}}
+  %r = omnibal.row_squares %a0, %a1, %a2 {scale = 0x7FF0000000000000 : f64} : (tensor<3x4xf32>, tensor<2x4xf32>, tensor<3x2xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
 // conv_c1
 func.func @f(%a0: tensor<2x3xf32>, %a1: tensor<4x3xf32>) {
   // expected-error @below {{needs a batch, a channel and at least one spatial dimension}}

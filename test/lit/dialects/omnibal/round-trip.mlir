@@ -356,6 +356,13 @@ func.func @linear(%x: tensor<2x3x4xf32>, %w: tensor<5x4xf32>, %b: tensor<5xf32>)
   return %y : tensor<2x3x5xf32>
 }
 
+// CHECK-LABEL: func.func @row_squares(
+// CHECK: omnibal.row_squares %{{.*}} {in_out, scale = 5.000000e-01 : f64}
+func.func @row_squares(%w: tensor<4x5xf32>, %a: tensor<2x4xf32>, %b: tensor<5x2xf32>) -> tensor<5xf32> {
+  %y = omnibal.row_squares %w, %a, %b {scale = 0.5 : f64, in_out} : (tensor<4x5xf32>, tensor<2x4xf32>, tensor<5x2xf32>) -> tensor<5xf32>
+  return %y : tensor<5xf32>
+}
+
 // CHECK-LABEL: func.func @conv(
 // CHECK: omnibal.conv 
 func.func @conv(%x: tensor<2x3x5x6xf32>, %w: tensor<4x3x2x3xf32>, %b: tensor<4xf32>) -> tensor<2x4x3x3xf32> {

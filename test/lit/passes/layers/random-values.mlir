@@ -3,6 +3,7 @@
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-add-embedding-noise --omnibal-add-adapters="match=text|vision dropout=0.5" --omnibal-verify-layers --omnibal-attach-loss --omnibal-materialize-layers --omnibal-verify-functions | FileCheck %s --check-prefix=FUNCTIONS
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-add-adapters="match=text dropout=0" | FileCheck %s --check-prefix=NONE
 // RUN: not omnibal-opt %inputs/form-l.mlir --omnibal-add-adapters="match=text dropout=1" 2>&1 | FileCheck %s --check-prefix=ALL
+// RUN: not omnibal-opt %inputs/form-l.mlir --omnibal-add-adapters="match=text dropout=0.5 dora" 2>&1 | FileCheck %s --check-prefix=DORA
 // RUN: not omnibal-opt %inputs/form-l.mlir --omnibal-add-embedding-noise="alpha=0" 2>&1 | FileCheck %s --check-prefix=ALPHA
 // RUN: sed 's/batch_value "input_ids"/batch_value "other_ids"/' %inputs/form-l.mlir > %t.mlir
 // RUN: not omnibal-opt %t.mlir --omnibal-add-embedding-noise 2>&1 | FileCheck %s --check-prefix=NOWHERE
@@ -50,5 +51,6 @@
 // NONE-NOT: random_uniform
 
 // ALL: error: omnibal-add-adapters: dropout must be in [0, 1)
+// DORA: error: omnibal-add-adapters: dropout goes without dora
 // ALPHA: error: omnibal-add-embedding-noise: alpha must be a number above 0
 // NOWHERE: error: omnibal-add-embedding-noise: no layer embeds input_ids

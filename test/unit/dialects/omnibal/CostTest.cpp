@@ -55,6 +55,16 @@ TEST_F(CostTest, Linear) {
   EXPECT_FALSE(cheap);
 }
 
+TEST_F(CostTest, RowSquares) {
+  OpCost cost = costOf("%w: tensor<6x8xf32>, %a: tensor<3x8xf32>, %b: tensor<6x3xf32>",
+                       "%y = omnibal.row_squares %w, %a, %b {scale = 2.0 : f64} : "
+                       "(tensor<6x8xf32>, tensor<3x8xf32>, tensor<6x3xf32>) -> tensor<6xf32>");
+  // A product of depth 3; then each of 6 x 8 elements is added to one of the weight and squared.
+  EXPECT_EQ(cost.flops, SymbolicDim(2 * 6 * 8 * 3 + 2 * 6 * 8));
+  EXPECT_EQ(cost.bytes, SymbolicDim(4 * (6 * 8 + 3 * 8 + 6 * 3 + 6)));
+  EXPECT_FALSE(cheap);
+}
+
 TEST_F(CostTest, MatMulOfTransposes) {
   OpCost cost = costOf("%a: tensor<3x5x4xf32>, %b: tensor<7x5xf32>",
                        "%y = omnibal.matmul %a, %b {transpose_lhs, transpose_rhs} : "

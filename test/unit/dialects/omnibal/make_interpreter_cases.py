@@ -305,6 +305,11 @@ inputs = [u.detach() for u in (q, k, v, decay, beta)]
 case("gated_delta", "gated_delta", [*inputs, borders_of_samples], result.detach(), "{scale = 0.5 : f64}")
 case("gated_delta_grad", "gated_delta_grad", [*inputs, up, borders_of_samples], gradients, "{scale = 0.5 : f64}")
 
+w, a, b = (torch.randn(*s, generator=draw) for s in ((4, 5), (2, 5), (4, 2)))
+squares = torch.linalg.norm(w + 0.7 * b @ a, dim=1) ** 2
+case("row_squares", "row_squares", [w, a, b], squares, "{scale = 0.7 : f64}")
+case("row_squares_in_out", "row_squares", [w.T.contiguous(), a, b], squares, "{scale = 0.7 : f64, in_out}")
+
 path = pathlib.Path(__file__).with_name("interpreter.json")
 path.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 print(f"{len(cases)} cases in {path}")

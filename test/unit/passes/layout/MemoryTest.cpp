@@ -38,7 +38,8 @@ struct Memories {
 /// What fine-tuning leaves as it is, and what is kept besides.
 struct Tuning {
   std::vector<std::string> freeze = {};
-  std::string lora = "";      ///< which weights have adapters
+  std::string lora = ""; ///< which weights have adapters
+  bool dora = false;
   std::string quantized = ""; ///< how those below adapters are stored
   bool ema = false;
   std::string optimizer = "adamw";
@@ -59,6 +60,7 @@ public:
     layers.tokens = 1024;
     layers.freeze = ArrayRef<std::string>(tuning.freeze);
     layers.lora = tuning.lora;
+    layers.dora = tuning.dora;
     layers.quantizeFrozen = tuning.quantized;
     layers.ema = tuning.ema;
     layers.optimizer = tuning.optimizer;
@@ -257,6 +259,21 @@ TEST(Memory, OfQuantizedWeights) {
     model.check(kind, {24, 512, 3, "auto", "auto", "search", 6, 0.9});
     model.check(kind, {24, 512, 2, "1f1b", "full", "layers", 4, 0, "host", 2, 1});
     EXPECT_EQ(model.stagesCompared, 8);
+  }
+}
+
+TEST(Memory, OfMagnitudes) {
+  for (const char *kind : {"", "nf4"}) {
+    Memory model(data("tiny-internvl/model.onnx"),
+                 {.lora = "language", .dora = true, .quantized = kind});
+    model.check("magnitudes", {24, 512, 1});
+    model.check("magnitudes", {24, 512, 2, "zb-h1", "none", "layers", 6});
+    model.check("magnitudes", {24, 512, 3, "auto", "auto", "search", 6, 0.9});
+    model.check("magnitudes", {24, 512, 2, "1f1b", "full", "layers", 4, 0, "host", 2, 1});
+    if (*kind)
+      continue;
+    for (const char *precision : {"cuda", "bfloat16"})
+      model.check("magnitudes", {24, 512, 2, "1f1b", "none", "layers", 4, 0, precision});
   }
 }
 

@@ -36,6 +36,15 @@ func.func @linear_of_rows(%x: tensor<3x7xf64>, %w: tensor<5x7xf64>, %b: tensor<5
   %y = omnibal.linear %x, %w, %b : (tensor<3x7xf64>, tensor<5x7xf64>, tensor<5xf64>) -> tensor<3x5xf64>
   return %y : tensor<3x5xf64>
 }
+// Whole, copied, 3 rows, and 5 columns, of whose squares parts have summands.
+func.func @squares_of_rows(%w: tensor<3x5xf64>, %a: tensor<2x5xf64>, %b: tensor<3x2xf64>) -> tensor<3xf64> attributes {t.ways = 4} {
+  %y = omnibal.row_squares %w, %a, %b {scale = 0.7 : f64} : (tensor<3x5xf64>, tensor<2x5xf64>, tensor<3x2xf64>) -> tensor<3xf64>
+  return %y : tensor<3xf64>
+}
+func.func @squares_of_columns(%w: tensor<5x3xf64>, %a: tensor<2x5xf64>, %b: tensor<3x2xf64>) -> tensor<3xf64> attributes {t.ways = 4} {
+  %y = omnibal.row_squares %w, %a, %b {scale = 0.7 : f64, in_out} : (tensor<5x3xf64>, tensor<2x5xf64>, tensor<3x2xf64>) -> tensor<3xf64>
+  return %y : tensor<3xf64>
+}
 // Inputs as 12, 6 x 2, 6 (twice), 4 x 3, 4 (three times), 3 x 4, .. of the design's projections.
 func.func @linear_of_tokens(%x: tensor<?x12xf64, #N12>, %w: tensor<12x12xf64>) -> tensor<?x12xf64, #N12> {
   %y = omnibal.linear %x, %w {in_out} : (tensor<?x12xf64, #N12>, tensor<12x12xf64>) -> tensor<?x12xf64, #N12>

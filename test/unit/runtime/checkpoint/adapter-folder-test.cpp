@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/TensorBytes.h"
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/runtime/checkpoint/Ranks.h"
+#include <cmath>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,39 @@ TEST_F(AdapterFolder, MergesInBothOrientations) {
   }
   EXPECT_EQ(merged->tensors()[2].name, "n.weight");
   EXPECT_EQ(mergedNames(adapters), (std::vector<std::string>{"p.weight", "t.weight", "n.weight"}));
+}
+
+TEST_F(AdapterFolder, MergedRowsHaveTheirMagnitudes) {
+  const TensorFiles source = writeModel(folder / "model");
+  adapters.dora = true;
+  float magnitudes[] = {14, 3};
+  std::vector<NamedTensor> mine = all();
+  for (LinearAdapter &linear : adapters.linears) {
+    linear.magnitude = linear.module.substr(6) + ".lora_magnitude_vector";
+    shapes[linear.magnitude] = {2};
+    mine.push_back(tensor(linear.magnitude, magnitudes));
+  }
+  auto merged = MergedWeights::of(adapters, source, mine);
+  ASSERT_TRUE(merged) << merged.status().message();
+  ASSERT_EQ(merged->tensors().size(), 3u);
+  // Rows of W + B A / 2 as above; of the transposed one these are columns.
+  const float rows[2][2][3] = {{{2, 4, 6}, {36, 69, 102}}, {{2, 5, 8}, {34, 68, 102}}};
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_TRUE(withHostCopy(merged->tensors()[i], [&](const NamedTensor &here) {
+      for (size_t o = 0; o < 2; ++o) {
+        const float *row = rows[i][o];
+        const double norm = std::hypot(row[0], row[1], row[2]);
+        for (size_t k = 0; k < 3; ++k)
+          EXPECT_NEAR(here.data[i == 0 ? o * 3 + k : k * 2 + o], magnitudes[o] * row[k] / norm,
+                      1e-5)
+              << here.name << " " << o << " " << k;
+      }
+      return Status::ok();
+    }));
+  // Without its magnitude an adapter is not merged.
+  mine.pop_back();
+  EXPECT_EQ(MergedWeights::of(adapters, source, mine)->tensors()[0].name, "p.weight");
+  EXPECT_EQ(MergedWeights::of(adapters, source, mine)->tensors().size(), 4u);
 }
 
 TEST_F(AdapterFolder, ARankMergesWhatItHas) {
