@@ -76,6 +76,10 @@ void describeData(CLI::App &app, RunOptions &o) {
   app.add_option("--preprocess", o.preprocess, "preprocessor_config.json of the model");
   app.add_option("--steps-file", o.stepsFile, "steps.jsonl: the groups of samples of every step");
   app.add_option("--batches", o.batches, "Folder written by omnibal-batch");
+  app.add_option("--reference", o.reference,
+                 "Of a program that learns from pairs of answers: the file with their "
+                 "log-probabilities by the weights that training begins with, which training makes "
+                 "if it is not there");
   app.add_option("--skip-bad-samples", o.skipBadSamples,
                  "Samples that may be left out because they cannot be read; each is named, and in "
                  "the log of its step")
@@ -219,6 +223,8 @@ void describeEvaluation(CLI::App &app, RunOptions &o) {
                  "WebDataset shards (.tar) or folders with them, for --evaluate-every; results are "
                  "told for each folder too")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--evaluate-reference", o.evaluateReference,
+                 "What --reference is, for the pairs of --evaluate-data");
   app.add_flag("--evaluate-ema", o.evaluateAverages,
                "Evaluate the moving averages of what trains (omnibal-compile --ema)");
   app.add_flag("--keep-best", o.keepBest,
