@@ -1,5 +1,6 @@
 #include "runtime/data/References.h"
 #include "runtime/data/Packing.h"
+#include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/Formats.h"
 #include "runtime/support/Json.h"
@@ -10,6 +11,9 @@ namespace omnibal::rt {
 namespace {
 
 using nlohmann::ordered_json;
+
+/// Bytes of lines that go to the file together.
+constexpr size_t writtenAtOnce = 1 << 16;
 
 Status badLine(const std::string &path, int64_t line, const std::string &what) {
   return Status(Code::DataLoss, path + ", line " + std::to_string(line) + ": " + what +
@@ -85,19 +89,30 @@ Result<PairReference> References::of(int64_t index, const Sample &sample) const 
   return entry.values;
 }
 
-std::string References::toText(const Dataset &dataset, const std::string &weights) const {
-  std::string text =
-      ordered_json{{"format", formats::references}, {"weights", weights}, {"samples", size()}}
-          .dump() +
-      "\n";
+Status References::write(const std::string &path, const Dataset &dataset,
+                         const std::string &weights) const {
+  OMNIBAL_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::create(path));
+  std::string held;
+  auto writeHeld = [&](size_t most) {
+    if (held.size() <= most)
+      return Status::ok();
+    Status written = out.write(held.data(), held.size());
+    held.clear();
+    return written;
+  };
+  auto writeLine = [&](const ordered_json &line) {
+    held += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return writeHeld(writtenAtOnce);
+  };
+  OMNIBAL_RETURN_IF_ERROR(
+      writeLine({{"format", formats::references}, {"weights", weights}, {"samples", size()}}));
   for (int64_t i = 0; i < size(); ++i)
-    text += ordered_json{{"key", dataset.key(i)},
-                         {"chosen", entries[i].values.chosen},
-                         {"rejected", entries[i].values.rejected},
-                         {"digest", hexadecimal(entries[i].digest)}}
-                .dump(-1, ' ', false, ordered_json::error_handler_t::replace) +
-            "\n";
-  return text;
+    OMNIBAL_RETURN_IF_ERROR(writeLine({{"key", dataset.key(i)},
+                                       {"chosen", entries[i].values.chosen},
+                                       {"rejected", entries[i].values.rejected},
+                                       {"digest", hexadecimal(entries[i].digest)}}));
+  OMNIBAL_RETURN_IF_ERROR(writeHeld(0));
+  return out.commit();
 }
 
 Result<References> References::read(const std::string &path, const Dataset &dataset,

@@ -1,4 +1,5 @@
-//===- References.h - What the model which training begins with thinks of pairs of answers ------===//
+//===- References.h - What the model which training begins with thinks of pairs of answers
+//------===//
 //
 // The log-probabilities of both answers of every pair of a data set, beside a digest of the pair's
 // tokens: of a pair that has changed since, they say nothing. In a file they have a line each
@@ -34,10 +35,10 @@ public:
   const std::vector<Entry> &all() const { return entries; }
   int64_t size() const { return static_cast<int64_t>(entries.size()); }
 
-  /// `weights`: a fingerprint of those that found them.
-  std::string toText(const Dataset &dataset, const std::string &weights) const;
-  /// Reads the file, which must know every sample of the data set. Unless `weights` is empty, others
-  /// than these are an error.
+  /// Writes the file, all of it or nothing. `weights`: a fingerprint of those that found them.
+  Status write(const std::string &path, const Dataset &dataset, const std::string &weights) const;
+  /// Reads the file, which must know every sample of the data set. Unless `weights` is empty,
+  /// others than these are an error.
   static Result<References> read(const std::string &path, const Dataset &dataset,
                                  const std::string &weights);
 

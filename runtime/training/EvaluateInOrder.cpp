@@ -13,8 +13,7 @@ constexpr const char *evaluateMode = "evaluate";
 class InOrder {
 public:
   InOrder(Session &session, const EvaluatedData &data, const EvaluationSink &sink)
-      : s(session), data(data), sink(sink),
-        mode(s.executor->stageInfo().modes.at(evaluateMode)) {
+      : s(session), data(data), sink(sink), mode(s.executor->stageInfo().modes.at(evaluateMode)) {
     options.shapes = {{mode.microbatches, s.program().caps()}};
     options.dataParallel = s.program().dataParallel;
     options.replica = s.executor->replica();

@@ -1,6 +1,5 @@
 #include "runtime/training/FindReferences.h"
 #include "runtime/comm/Gather.h"
-#include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/TensorFingerprint.h"
 #include "runtime/training/EvaluateInOrder.h"
@@ -60,9 +59,8 @@ Result<std::string> fingerprintOfWeights(const Session &s, const AdapterStart &a
         names.push_back(q.name);
       }
   std::vector<std::string> fingerprints(tensors.size());
-  s.executor->pool().parallelFor(std::ssize(tensors), [&](int64_t i, int) {
-    fingerprints[i] = fingerprintOf(*tensors[i]);
-  });
+  s.executor->pool().parallelFor(
+      std::ssize(tensors), [&](int64_t i, int) { fingerprints[i] = fingerprintOf(*tensors[i]); });
   json mine = json::object();
   for (size_t i = 0; i < names.size(); ++i)
     mine[names[i]] = fingerprints[i];
@@ -119,9 +117,9 @@ private:
   /// With references of 0, a reward is a log-probability times beta.
   Status compute(std::vector<References::Entry> &entries) {
     if (s.leads())
-      std::cerr << "omnibal-run: finding the log-probabilities of "
-                << file.data.dataset->size() << " pairs by the weights that training begins with, for "
-                << file.path << std::endl;
+      std::cerr << "omnibal-run: finding the log-probabilities of " << file.data.dataset->size()
+                << " pairs by the weights that training begins with, for " << file.path
+                << std::endl;
     const double beta = s.program().info.preferenceBeta;
     Status unread, undefined;
     OMNIBAL_RETURN_IF_ERROR(evaluateInOrder(
@@ -152,8 +150,7 @@ private:
   Status write(const References &found) {
     if (!s.leads())
       return Status::ok();
-    Status written =
-        writeFileAtomically(file.path, found.toText(*file.data.dataset, file.weights));
+    Status written = found.write(file.path, *file.data.dataset, file.weights);
     return std::move(written).context(file.flag);
   }
 
@@ -168,12 +165,14 @@ Status checkFlags(const Session &s) {
   if (!s.program().info.learnsFromPairs())
     return o.reference.empty() && o.evaluateReference.empty()
                ? Status::ok()
-               : invalid("--reference is for programs that learn from pairs of answers; compile with "
-                         "--loss dpo, or leave it out");
+               : invalid(
+                     "--reference is for programs that learn from pairs of answers; compile with "
+                     "--loss dpo, or leave it out");
   if (o.reference.empty())
-    return invalid("--reference FILE is required: the program learns from pairs of answers, which it "
-                   "compares with what the model that training begins with thinks of them; training "
-                   "makes the file if it is not there");
+    return invalid(
+        "--reference FILE is required: the program learns from pairs of answers, which it "
+        "compares with what the model that training begins with thinks of them; training "
+        "makes the file if it is not there");
   if (o.trains() && !o.evaluateData.empty() && o.evaluateReference.empty())
     return invalid("--evaluate-data needs --evaluate-reference FILE, which is for its pairs what "
                    "--reference is for those of --data");

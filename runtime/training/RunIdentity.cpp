@@ -123,6 +123,8 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
     run["accumulate"] = o.accumulate;
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
     run["router_loss_coefficient"] = coefficient;
+  if (s.program().info.learnsFromPairs())
+    run["preference_beta"] = s.program().info.preferenceBeta;
   if (s.program().modelParallel > 1)
     run["model_parallel"] = s.program().modelParallel;
   if (s.program().zero > 0)

@@ -72,17 +72,20 @@ void checkExample(const Example &e, int seed) {
     else
       weights.fill([&](int64_t) { return any(random); });
     const Wanted want = wantedOf(e, losses, reference, weights);
-    Tensor<float> loss({rows}), chosen({rows}), rejected({rows}), preferred({rows}), dlosses({rows});
+    Tensor<float> loss({rows}), chosen({rows}), rejected({rows}), preferred({rows}),
+        dlosses({rows});
     for (Tensor<float> *each : {&loss, &chosen, &rejected, &preferred, &dlosses})
       each->fill([](int64_t) { return NAN; });
-    Operands read = {{"losses", losses.view},
-                     {"cu_seqlens", borders.view},
-                     {"reference", reference.view}};
+    Operands read = {
+        {"losses", losses.view}, {"cu_seqlens", borders.view}, {"reference", reference.view}};
     Operands forward = read, backward = read;
-    for (auto [name, tensor] : {std::pair{"loss", &loss}, {"chosen", &chosen},
-                                {"rejected", &rejected}, {"preferred", &preferred}})
+    for (auto [name, tensor] : {std::pair{"loss", &loss},
+                                {"chosen", &chosen},
+                                {"rejected", &rejected},
+                                {"preferred", &preferred}})
       forward.push_back({name, tensor->view});
-    EXPECT_OK(runKernel("preference_loss", forward, {{"beta", beta}, {"smoothing", e.smoothing}}, 2));
+    EXPECT_OK(
+        runKernel("preference_loss", forward, {{"beta", beta}, {"smoothing", e.smoothing}}, 2));
     expectNear(loss, want.loss, 2e-6, 2e-6, "loss");
     expectNear(chosen, want.chosen, 2e-6, 2e-6, "chosen");
     expectNear(rejected, want.rejected, 2e-6, 2e-6, "rejected");
@@ -120,16 +123,21 @@ TEST(Preference, RewardsFarApartStayNumbers) {
   for (float far : {5e3f, -5e3f}) {
     losses.fill([&](int64_t i) { return i == 0 ? far : 0.f; });
     EXPECT_OK(runKernel("preference_loss",
-                        {{"losses", losses.view}, {"cu_seqlens", borders.view},
-                         {"reference", reference.view}, {"loss", loss.view},
-                         {"chosen", chosen.view}, {"rejected", rejected.view},
+                        {{"losses", losses.view},
+                         {"cu_seqlens", borders.view},
+                         {"reference", reference.view},
+                         {"loss", loss.view},
+                         {"chosen", chosen.view},
+                         {"rejected", rejected.view},
                          {"preferred", preferred.view}},
                         {{"beta", 1.0}}));
     EXPECT_EQ(loss[0], far > 0 ? far : 0);
     EXPECT_EQ(preferred[0], far > 0 ? 0 : 1);
     EXPECT_OK(runKernel("preference_loss_backward",
-                        {{"losses", losses.view}, {"cu_seqlens", borders.view},
-                         {"reference", reference.view}, {"dlosses", dlosses.view}},
+                        {{"losses", losses.view},
+                         {"cu_seqlens", borders.view},
+                         {"reference", reference.view},
+                         {"dlosses", dlosses.view}},
                         {{"beta", 1.0}}));
     EXPECT_EQ(dlosses[0], far > 0 ? 1 : 0);
     EXPECT_EQ(dlosses[1], far > 0 ? -1 : 0);
@@ -142,7 +150,9 @@ TEST(Preference, RejectsAttributesThatAreNone) {
   borders.fill([](int64_t i) { return static_cast<int32_t>(i); });
   for (auto [factor, smoothing] : {std::pair{0.0, 0.0}, {-1.0, 0.0}, {1.0, 0.5}, {1.0, -0.1}})
     EXPECT_FALSE(runKernel("preference_loss_backward",
-                           {{"losses", losses.view}, {"cu_seqlens", borders.view},
-                            {"reference", losses.view}, {"dlosses", dlosses.view}},
+                           {{"losses", losses.view},
+                            {"cu_seqlens", borders.view},
+                            {"reference", losses.view},
+                            {"dlosses", dlosses.view}},
                            {{"beta", factor}, {"smoothing", smoothing}}));
 }

@@ -6,9 +6,9 @@ test/scripts/preference_reference.py).
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import unittest
 
@@ -33,6 +33,7 @@ class Case(unittest.TestCase):
         with open(os.path.join(self.model, "preference.json")) as file:
             self.cases = json.load(file)
         self.shard = self.path("pairs.tar")
+        shutil.copy(os.path.join(self.model, "fixture.json"), self.folder.name)  # says how pictures are counted
         write_pairs(os.path.join(self.model, "data-000000.tar"), self.shard)
 
     def path(self, name):
@@ -137,9 +138,15 @@ class Losses(Case):
     def test_schedules(self):
         case = self.cases["dpo"]
         for flags in (("--stages", 2, "--schedule", "per-step"), ("--stages", 2, "--schedule", "zb-h1"),
-                      ("--stages", 2, "--schedule", "interleaved", "--remat", "selective-1")):
+                      ("--stages", 2, "--schedule", "interleaved:2", "--remat", "selective-1")):
             with self.subTest(flags=flags):
                 self.judge(self.train(self.compile(case, *flags), case)[1], case)
+
+    def test_parts_of_a_stage(self):
+        case = self.cases["dpo"]
+        for flags in ((), ("--layouts", "none")):
+            with self.subTest(flags=flags):
+                self.judge(self.train(self.compile(case, "--model-parallel", 2, *flags), case)[1], case)
 
     def test_adapters(self):
         case = self.cases["lora"]
@@ -160,6 +167,24 @@ class Losses(Case):
         with open(self.path("run.jsonl")) as file:
             self.judge([json.loads(line) for line in file], case)
         self.judge_references(case)
+
+
+class Emulated(Case):
+    """The cuda target, on the emulated device (OMNIBAL_PLUGINS says where that is)."""
+
+    def test_float32_is_as_near_as_the_host(self):
+        case = {**self.cases["smoothed"], "steps": self.cases["smoothed"]["steps"][:2]}
+        program = self.compile(case, "--stages", 2, "--target", "cuda", "--dtype", "float32", "--gpu-code", "emulated")
+        self.judge(self.train(program, case)[1], case)
+        self.judge_references(case)
+
+    def test_bfloat16_learns_the_same(self):
+        case = {**self.cases["smoothed"], "steps": self.cases["smoothed"]["steps"][:2]}
+        program = self.compile(case, "--target", "cuda", "--gpu-code", "emulated")
+        _, lines = self.train(program, case)
+        for line, step in zip(lines, case["steps"], strict=True):
+            self.assertAlmostEqual(line["loss"], float(step["loss_float64"]), delta=2e-2)
+            self.assertAlmostEqual(line["grad_norm"] / float(step["grad_norm_float64"]), 1, delta=3e-2)
 
 
 class Evaluation(Case):
@@ -230,13 +255,19 @@ class Errors(Case):
 
     def test_a_pair_without_one_side(self):
         program = self.compile(self.case)
+        with open(os.path.join(self.model, "fixture.json")) as file:
+            token = json.load(file)["image_token_id"]
+
+        def picture(pair):
+            return pair["input_ids"].index(token)
         for change, says in (
                 (lambda pair: {"chosen_tokens": len(pair["input_ids"])}, "the pair has no rejected answer"),
                 (lambda pair: {"chosen_tokens": 0}, "the pair has no chosen answer"),
                 (lambda pair: {"chosen_tokens": "half"}, 'field "chosen_tokens" is not a number of tokens'),
                 (lambda pair: {"labels": [-100 if t >= pair["chosen_tokens"] else label for t, label in enumerate(pair["labels"])]},
                  "has none for the rejected answer, so there is nothing to compare"),
-                (lambda pair: {"chosen_tokens": pair["chosen_tokens"] // 4}, "of the chosen answer holds the image token")):
+                (lambda pair: {"input_ids": [5 if t == picture(pair) else each for t, each in enumerate(pair["input_ids"])]},
+                 "of the chosen answer holds the image token")):
             data = self.changed(lambda key, pair, change=change: {**pair, **change(pair)} if key == "sample-0001" else pair)
             self.fails(program, data=data, says=says)
 

@@ -23,8 +23,8 @@ cudaError_t launchPreferenceLoss(const PreferenceShape &shape, const float *loss
                                  float *chosen, float *rejected, float *preferred,
                                  cudaStream_t stream);
 
-/// Of the rows' losses. `rowWeights`, null for ones: what the loss of a pair is multiplied by, at its
-/// first row.
+/// Of the rows' losses. `rowWeights`, null for ones: what the loss of a pair is multiplied by, at
+/// its first row.
 cudaError_t launchPreferenceGradient(const PreferenceShape &shape, const float *losses,
                                      const int32_t *borders, const float *reference,
                                      const float *rowWeights, float *dlosses, cudaStream_t stream);

@@ -86,8 +86,8 @@ public:
     return forPairs(*this, views[borders], views[losses].shape[0], [&](const Pair &pair) {
       const double margin =
           rewardOf(views, pair.begin, pair.middle) - rewardOf(views, pair.middle, pair.end);
-      const double slope = (1 - double{smoothing}) / (1 + std::exp(margin)) -
-                           smoothing / (1 + std::exp(-margin));
+      const double slope =
+          (1 - double{smoothing}) / (1 + std::exp(margin)) - smoothing / (1 + std::exp(-margin));
       const double weight = rowWeights < 0 ? 1 : numberAt(views[rowWeights], pair.begin);
       const auto each = static_cast<float>(beta * slope * weight);
       for (int64_t t = pair.begin; t < pair.end; ++t)

@@ -984,7 +984,7 @@ func.func @f(%a0: tensor<1x5xf32>, %a1: tensor<6xi32>) {
 
 // preference_loss_grad_c2
 func.func @f(%a0: tensor<5xf32>, %a1: tensor<6xi32>, %a2: tensor<5xf32>) {
-  // expected-error @below {{smoothing is 0.5}}
+  // expected-error @below {{it must be in [0, 0.5)}}
   %r = omnibal.preference_loss_grad %a0, %a1, %a2 {beta = 0.1 : f64, smoothing = 0.5 : f64} : (tensor<5xf32>, tensor<6xi32>, tensor<5xf32>) -> tensor<5xf32>
   return
 }

@@ -34,10 +34,10 @@ TEST_F(ReferencesTest, WhatIsWrittenIsRead) {
   auto data = dataOf(firstPair);
   std::vector<References::Entry> entries;
   for (int64_t i = 0; i < 2; ++i)
-    entries.push_back({{-1.0f / 3 - static_cast<float>(i), -123.456f}, digestOfPair(*data->sample(i))});
+    entries.push_back(
+        {{-1.0f / 3 - static_cast<float>(i), -123.456f}, digestOfPair(*data->sample(i))});
   EXPECT_NE(entries[0].digest, entries[1].digest);
-  const std::string text = References(entries, "here").toText(*data, "some");
-  writeFile(folder / "r.jsonl", text);
+  ASSERT_TRUE(References(entries, "here").write(folder / "r.jsonl", *data, "some"));
   auto read = References::read(folder / "r.jsonl", *data, "some");
   ASSERT_TRUE(read) << read.status().message();
   for (int64_t i = 0; i < 2; ++i) {
@@ -55,7 +55,8 @@ TEST_F(ReferencesTest, OnesOfSomethingElseAreRefused) {
   for (int64_t i = 0; i < 2; ++i)
     entries.push_back({{-1, -2}, digestOfPair(*data->sample(i))});
   const References references(entries, "here.jsonl");
-  const std::string text = references.toText(*data, "some");
+  ASSERT_TRUE(references.write(folder / "whole.jsonl", *data, "some"));
+  const std::string text = readFile(folder / "whole.jsonl");
   EXPECT_NE(errorOf(text, *data, "other").find("found by other weights"), std::string::npos);
   EXPECT_NE(errorOf(text.substr(0, text.size() - 40), *data, "").find("line 3: holds no"),
             std::string::npos);
@@ -95,28 +96,36 @@ std::string errorOfPair(const std::string &json, bool learnsFromPairs = true) {
 TEST(Pairs, EachSideIsChecked) {
   const std::string types = R"(,"images":0,"types":[0,1,0,1,1]})";
   auto pair = [&](const std::string &ids, const std::string &labels, const std::string &chosen) {
-    return R"({"input_ids":)" + ids + R"(,"labels":)" + labels + R"(,"chosen_tokens":)" + chosen + types;
+    return R"({"input_ids":)" + ids + R"(,"labels":)" + labels + R"(,"chosen_tokens":)" + chosen +
+           types;
   };
   const std::string ids = "[1,2,1,3,4]", labels = "[-100,2,-100,3,4]";
   EXPECT_EQ(errorOfPair(pair(ids, labels, "2")), "");
-  EXPECT_NE(errorOfPair(pair(ids, labels, "0")).find("the pair has no chosen answer"), std::string::npos);
-  EXPECT_NE(errorOfPair(pair(ids, labels, "5")).find("the pair has no rejected answer"), std::string::npos);
-  EXPECT_NE(errorOfPair(pair(ids, labels, "[2]")).find("is not a number of tokens"), std::string::npos);
+  EXPECT_NE(errorOfPair(pair(ids, labels, "0")).find("the pair has no chosen answer"),
+            std::string::npos);
+  EXPECT_NE(errorOfPair(pair(ids, labels, "5")).find("the pair has no rejected answer"),
+            std::string::npos);
+  EXPECT_NE(errorOfPair(pair(ids, labels, "[2]")).find("is not a number of tokens"),
+            std::string::npos);
   EXPECT_NE(errorOfPair(pair(ids, "[2,-100,-100,3,4]", "2")).find("has none for the chosen answer"),
             std::string::npos); // nobody predicts a first token
-  EXPECT_NE(errorOfPair(pair("[1,2,1,8,4]", labels, "2")).find("of the rejected answer holds the image"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOfPair(pair("[1,2,1,8,4]", labels, "2")).find("of the rejected answer holds the image"),
+      std::string::npos);
   EXPECT_NE(errorOfPair(pair(ids, labels, "3")).find("[2] is 0 after a 1"), std::string::npos);
-  EXPECT_NE(errorOfPair(pair(ids, labels, "2"), false).find("is a pair of answers"), std::string::npos);
+  EXPECT_NE(errorOfPair(pair(ids, labels, "2"), false).find("is a pair of answers"),
+            std::string::npos);
   EXPECT_NE(errorOfPair(R"({"input_ids":[1,2],"labels":[-100,2],"images":0,"types":[0,1]})")
                 .find("is no pair of answers"),
             std::string::npos);
 }
 
 TEST(Pairs, PositionsOfEachSideCount) {
-  const std::string most = R"("images":0,"types":[0,1,1,1,0,1,1,1],"labels":[-100,1,1,1,-100,1,1,1],)";
+  const std::string most =
+      R"("images":0,"types":[0,1,1,1,0,1,1,1],"labels":[-100,1,1,1,-100,1,1,1],)";
   EXPECT_EQ(errorOfPair("{" + most + R"("input_ids":[1,1,1,1,1,1,1,1],"chosen_tokens":4})"), "");
-  EXPECT_NE(errorOfPair("{" + most + R"("input_ids":[1,1,1,1,1,1,1,1],"chosen_tokens":3})").find("after a 1"),
+  EXPECT_NE(errorOfPair("{" + most + R"("input_ids":[1,1,1,1,1,1,1,1],"chosen_tokens":3})")
+                .find("after a 1"),
             std::string::npos);
 }
 
