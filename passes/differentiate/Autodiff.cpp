@@ -35,11 +35,12 @@ public:
     SmallVector<bool> needed;
     for (Value operand : op->getOperands())
       needed.push_back(active.contains(operand));
-    bool isLoss = isa<LinearCrossEntropyOp, CrossEntropyOp>(op);
+    bool isLoss = isa<LinearCrossEntropyOp, CrossEntropyOp, PreferenceLossOp>(op);
     SmallVector<Value> resultGradients;
     for (Value result : op->getResults())
       resultGradients.push_back(gradients.of.lookup(result));
-    if (isLoss)
+    // What another loss is made of has a gradient from there.
+    if (isLoss && !resultGradients[0])
       return visitLoss(op);
     if (llvm::none_of(resultGradients, [](Value v) { return bool(v); }) ||
         llvm::none_of(needed, [](bool n) { return n; }))
@@ -66,7 +67,8 @@ public:
   Gradients gradients;
 
 private:
-  /// A loss is where the sweep begins: its gradient op gives losses and gradients in one pass.
+  /// A loss is where the sweep begins. The gradient op of a cross entropy gives losses and
+  /// gradients in one pass; the loss of pairs is known before their gradients are.
   LogicalResult visitLoss(Operation *op) {
     if (gradients.loss) {
       InFlightDiagnostic error = op->emitOpError("is the second loss of its layer");
@@ -81,12 +83,21 @@ private:
       accumulate(loss.getLogits(), gradient.getDlogits());
       return success();
     }
+    if (auto loss = dyn_cast<PreferenceLossOp>(op)) {
+      gradients.loss = loss.getLoss();
+      if (active.contains(loss.getLosses()))
+        accumulate(loss.getLosses(), PreferenceLossGradOp::create(
+                                         builder, op->getLoc(), loss.getLosses().getType(),
+                                         loss.getLosses(), loss.getCuSeqlens(), loss.getReference(),
+                                         Value(), loss.getBetaAttr(), loss.getSmoothingAttr()));
+      return success();
+    }
     auto loss = cast<LinearCrossEntropyOp>(op);
     Value bias = loss.getBias();
     auto gradient = LinearCrossEntropyGradOp::create(
         builder, op->getLoc(), loss.getLoss().getType(), loss.getHidden().getType(),
         loss.getWeight().getType(), bias && active.contains(bias) ? bias.getType() : Type(),
-        loss.getHidden(), loss.getWeight(), bias, loss.getTargets(), loss.getScaleAttr(),
+        loss.getHidden(), loss.getWeight(), bias, loss.getTargets(), Value(), loss.getScaleAttr(),
         loss.getSmoothingAttr(), loss.getZAttr());
     gradients.loss = gradient.getLoss();
     accumulate(loss.getHidden(), gradient.getDhidden());

@@ -193,7 +193,7 @@ private:
         OutputKind kind = getOutputKind(layer, i);
         if (kind == OutputKind::Loss)
           gradients.push_back({nameOf(kind), i, built->loss});
-        else if (kind == OutputKind::RouterLoss) // a value of the forward that backward gives, too
+        else if (isGivenByBackward(kind)) // a value of the forward
           gradients.push_back({nameOf(kind), i, outputs[i]});
       }
     return success();

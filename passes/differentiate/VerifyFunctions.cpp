@@ -13,6 +13,8 @@
 //   function_c7  every gradient of an output that backward reads comes from a call below
 //   function_c8  a parameter gets a gradient exactly if it trains
 //   function_c9  exactly one call has a loss, and its backward yields it, as it does a router_loss
+//   and
+//                what a loss of pairs gives beside it
 //   function_c10 the halves of a backward yield together what it yields, each result once, and read
 //                nothing from outside that it does not; `weight_grad` takes what `input_grad` holds
 //   function_c11 `omnibal.float32` stands on float32 activations, their gradients and what is saved
@@ -49,14 +51,19 @@ bool isAllowed(StringRef purpose, StringRef role, bool isArgument) {
   static const std::map<std::string, std::pair<std::set<std::string>, std::set<std::string>>>
       table = {
           {"forward", {{"input", "parameter"}, {"output", "saved"}}},
-          {"evaluate", {{"input", "parameter"}, {"output", "loss", "prediction", "router_loss"}}},
+          {"evaluate",
+           {{"input", "parameter"},
+            {"output", "loss", "prediction", "router_loss", "chosen_reward", "rejected_reward",
+             "preferred"}}},
           {"inference", {{"input", "parameter"}, {"output"}}},
           {"backward",
            {{"input", "output", "saved", "grad_output", "parameter"},
-            {"grad_input", "parameter_grad", "loss", "router_loss"}}},
+            {"grad_input", "parameter_grad", "loss", "router_loss", "chosen_reward",
+             "rejected_reward", "preferred"}}},
           {"input_grad",
            {{"input", "output", "saved", "grad_output", "parameter"},
-            {"grad_input", "parameter_grad", "loss", "router_loss", "held"}}},
+            {"grad_input", "parameter_grad", "loss", "router_loss", "chosen_reward",
+             "rejected_reward", "preferred", "held"}}},
           {"weight_grad",
            {{"input", "output", "saved", "held", "grad_output", "parameter"}, {"parameter_grad"}}}};
   const auto &[arguments, results] = table.at(purpose.str());
@@ -420,7 +427,7 @@ private:
     for (CallLayerOp call : calls)
       for (unsigned i = 0, end = call->getNumResults(); i < end; ++i) {
         StringRef kind = outputKind(call, i);
-        if (kind != "loss" && kind != "router_loss")
+        if (kind == "output" || kind == "prediction")
           continue;
         losses += kind == "loss";
         auto &interfaces = layers[call.getCallee()];

@@ -216,7 +216,8 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
     freeze.match = training.freezeMatch;
     passes.addPass(createFreeze(freeze));
   }
-  passes.addPass(createAttachLoss({training.labelSmoothing, training.zLoss}));
+  passes.addPass(
+      createAttachLoss({training.loss, training.dpoBeta, training.labelSmoothing, training.zLoss}));
   // What is frozen is known, and the head's weight is that of its loss.
   if (!training.quantizeFrozen.empty())
     passes.addPass(createQuantizeFrozen({training.quantizeFrozen, training.quantizeMatch}));

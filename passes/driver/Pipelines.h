@@ -60,8 +60,16 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
       *this, "quantize-match",
       llvm::cl::desc("Regular expression over names of weights that quantize-frozen is about; "
                      "empty: those below adapters")};
-  Option<double> labelSmoothing{*this, "label-smoothing", llvm::cl::init(0),
-                                llvm::cl::desc("Share of a label that all tokens have alike")};
+  Option<std::string> loss{*this, "loss", llvm::cl::init("cross-entropy"),
+                           llvm::cl::desc("cross-entropy, or dpo for samples that are pairs of "
+                                          "answers")};
+  Option<double> dpoBeta{*this, "dpo-beta", llvm::cl::init(0.1),
+                         llvm::cl::desc("With loss dpo: what rewards are multiplied by")};
+  Option<double> labelSmoothing{
+      *this, "label-smoothing", llvm::cl::init(0),
+      llvm::cl::desc(
+          "Share of a label that all tokens have alike; with loss dpo the share of pairs "
+          "taken as labeled wrongly")};
   Option<double> zLoss{*this, "z-loss", llvm::cl::init(0),
                        llvm::cl::desc("Factor of the squared log sum exp of a token's logits")};
   Option<double> neftune{*this, "neftune", llvm::cl::init(0),

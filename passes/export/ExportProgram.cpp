@@ -256,6 +256,8 @@ private:
         if (result.name == routerLossOutput.str())
           info.routerLossCoefficient =
               module->getAttrOfType<FloatAttr>(routerLossCoefficientAttrName).getValueAsDouble();
+    if (auto beta = module->getAttrOfType<FloatAttr>(preferenceBetaAttrName))
+      info.preferenceBeta = beta.getValueAsDouble();
     auto pictures = module->getAttrOfType<DictionaryAttr>("omnibal.pictures");
     if (pictures) {
       auto side = [&](StringRef name) { return pictures.getAs<IntegerAttr>(name).getInt(); };

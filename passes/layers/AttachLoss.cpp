@@ -1,6 +1,6 @@
 //===- AttachLoss.cpp - Gives the head its loss and its prediction -----------------------===//
 #include "dialects/omnibal/analysis/LayerGraph.h"
-#include "dialects/omnibal/ir/RouterLoss.h"
+#include "dialects/omnibal/ir/BatchValues.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/layers/Passes.h"
 
@@ -13,6 +13,8 @@ using namespace mlir;
 using namespace omnibal;
 
 namespace {
+constexpr StringLiteral tokenLoss = "cross-entropy", dpoLoss = "dpo";
+
 /// logits = scale * (hidden weight^T + bias), seen through reshapes.
 struct LinearLogits {
   LinearOp linear;
@@ -64,6 +66,8 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
   using AttachLossBase::AttachLossBase;
 
   void runOnOperation() override {
+    if (failed(checkOptions()))
+      return signalPassFailure();
     FailureOr<LayerGraph> graph = LayerGraph::get(getOperation(), "omnibal-attach-loss");
     if (failed(graph))
       return signalPassFailure();
@@ -90,15 +94,50 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
     Value targets = BatchValueOp::create(builder, loc, integers, "targets");
 
     Operation *loss;
-    FloatAttr share = builder.getF64FloatAttr(smoothing), squared = builder.getF64FloatAttr(z);
+    const bool ofPairs = kind.getValue() == dpoLoss;
+    FloatAttr share = builder.getF64FloatAttr(ofPairs ? 0 : smoothing.getValue()),
+              squared = builder.getF64FloatAttr(z);
     if (std::optional<LinearLogits> match = matchLinear(logits))
       loss = buildLinear(builder, *match, targets, losses, integers, share, squared);
     else
       loss = CrossEntropyOp::create(builder, loc, losses, integers,
                                     flatten(builder, logits, (*shape)[2].constant), targets, share,
                                     squared);
-    yield->insertOperands(1, loss->getResults());
-    addOutputs(*graph, *head, {losses, integers});
+    SmallVector<Value> results(loss->getResults());
+    SmallVector<OutputKind> kinds{OutputKind::Loss, OutputKind::Prediction};
+    if (ofPairs)
+      comparePairs(builder, results, kinds);
+    yield->insertOperands(1, results);
+    addOutputs(*graph, *head, results, kinds);
+  }
+
+  LogicalResult checkOptions() {
+    if (kind.getValue() != dpoLoss && kind.getValue() != tokenLoss)
+      return getOperation().emitError() << "omnibal-attach-loss: kind is '" << kind.getValue()
+                                        << "'; known are " << tokenLoss << " and " << dpoLoss;
+    if (kind.getValue() == dpoLoss && z != 0)
+      return getOperation().emitError() << "omnibal-attach-loss: a z-loss is added to cross "
+                                           "entropies, and the loss of pairs has none";
+    return success();
+  }
+
+  /// The loss of pairs in place of that of tokens, and what is told of it.
+  void comparePairs(OpBuilder &builder, SmallVectorImpl<Value> &results,
+                    SmallVectorImpl<OutputKind> &kinds) {
+    Value losses = results[0];
+    Location loc = losses.getLoc();
+    auto type = cast<RankedTensorType>(losses.getType());
+    RankedTensorType borders = makeTensorType(
+        &getContext(), {SymbolicDim(1) + SymbolicDim::tokens()}, builder.getI32Type());
+    Value segments = BatchValueOp::create(builder, loc, borders, "cu_seqlens"),
+          reference = BatchValueOp::create(builder, loc, type, referenceValue);
+    auto preference =
+        PreferenceLossOp::create(builder, loc, type, type, type, type, losses, segments, reference,
+                                 builder.getF64FloatAttr(beta), builder.getF64FloatAttr(smoothing));
+    results[0] = preference.getLoss();
+    llvm::append_range(results, preference.getResults().drop_front());
+    kinds.append({OutputKind::ChosenReward, OutputKind::RejectedReward, OutputKind::Preferred});
+    getOperation()->setAttr(preferenceBetaAttrName, builder.getF64FloatAttr(beta));
   }
 
   /// The only layer of kind head, which makes @main's results and nothing else: the logits, and
@@ -158,16 +197,28 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
                                         squared);
   }
 
-  /// Rebuilds the head with two more results behind the logits and returns them from @main.
-  void addOutputs(LayerGraph &graph, LayerOp head, ArrayRef<Type> added) {
+  /// Rebuilds the head with more results behind the logits and returns them from @main.
+  void addOutputs(LayerGraph &graph, LayerOp head, ArrayRef<Value> added,
+                  ArrayRef<OutputKind> kinds) {
     OpBuilder builder(head);
     const bool routers = head->getNumResults() == 2;
+    SmallVector<Type> addedTypes(
+        llvm::map_range(added, [](Value value) { return value.getType(); }));
     SmallVector<Type> types(head->getResultTypes());
-    types.insert(types.begin() + 1, added.begin(), added.end());
+    types.insert(types.begin() + 1, addedTypes.begin(), addedTypes.end());
     auto larger = LayerOp::create(builder, head.getLoc(), types, head.getNameAttr(),
                                   head.getKindAttr(), head.getInputs(), head.getParameters());
     larger->setDiscardableAttrs(head->getDiscardableAttrDictionary());
-    SmallVector<StringRef> names{"output", "loss", "prediction"};
+    auto named = [&](StringRef name) {
+      return builder.getDictionaryAttr(
+          builder.getNamedAttr("omnibal.result", builder.getStringAttr(name)));
+    };
+    SmallVector<StringRef> names{nameOf(OutputKind::Output)};
+    SmallVector<DictionaryAttr> attributes;
+    for (OutputKind kind : kinds) {
+      names.push_back(nameOf(kind));
+      attributes.push_back(named(names.back()));
+    }
     if (routers)
       names.push_back(routerLossOutput);
     larger->setAttr("omnibal.outputs", builder.getStrArrayAttr(names));
@@ -176,14 +227,10 @@ struct AttachLossPass : omnibal::impl::AttachLossBase<AttachLossPass> {
     head->erase();
 
     func::FuncOp main = graph.main;
-    auto named = [&](StringRef name) {
-      return builder.getDictionaryAttr(
-          builder.getNamedAttr("omnibal.result", builder.getStringAttr(name)));
-    };
-    if (failed(main.insertResults({1, 1}, added, {named("loss"), named("prediction")})))
+    if (failed(main.insertResults(SmallVector<unsigned>(added.size(), 1), addedTypes, attributes)))
       llvm_unreachable("a func.func takes more results");
     if (routers)
-      main.setResultAttrs(3, named(routerLossOutput));
+      main.setResultAttrs(names.size() - 1, named(routerLossOutput));
   }
 };
 } // namespace

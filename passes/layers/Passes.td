@@ -101,10 +101,15 @@ def AttachLoss : Pass<"omnibal-attach-loss", "::mlir::ModuleOp"> {
     all three (`omnibal.result` on the added ones); the routers' loss, the head's second output where
     the graph gives one, becomes its fourth, "router_loss". Logits that are a linear map of hidden states,
     possibly scaled by a constant, become linear_cross_entropy, which needs no logits in memory;
-    anything else becomes cross_entropy of the logits.
+    anything else becomes cross_entropy of the logits. With `kind` dpo the loss is that of pairs of
+    answers (preference_loss) on top of the tokens' cross entropies, and the head has the outputs
+    "chosen_reward", "rejected_reward" and "preferred" behind the prediction.
   }];
   let options = [
-    Option<"smoothing", "smoothing", "double", "0", "Label smoothing, in [0, 1)">,
+    Option<"kind", "kind", "std::string", "\"cross-entropy\"", "cross-entropy or dpo">,
+    Option<"beta", "beta", "double", "0.1", "With dpo: what rewards are multiplied by">,
+    Option<"smoothing", "smoothing", "double", "0",
+           "Label smoothing, in [0, 1); with dpo the share of pairs taken as labeled wrongly, in [0, 0.5)">,
     Option<"z", "z", "double", "0", "Factor of the squared log sum exp of a row of logits">,
   ];
 }

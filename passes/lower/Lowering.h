@@ -56,8 +56,8 @@ struct ConstantData {
 struct Formal {
   rt::Role role = rt::Role::Input;
   int32_t index = -1; ///< `omnibal.index`; -1 for batch values, constants and results of evaluation
-  std::string name;   ///< batch value or constant name, "loss", "prediction", "router_loss"; else
-                      ///< "<role>_<index>"
+  std::string name;   ///< batch value or constant name, "loss" or what else the head gives of it;
+                      ///< else "<role>_<index>"
 };
 
 struct LoweredFunction {

@@ -1,9 +1,10 @@
 //===- StepSums.h - What ranks tell each other at the end of a step --------------------------===//
 //
-// Every rank has three sums of a step: its loss, its gradients' squared norm and its routers'
-// balancing loss. All ranks get all of them through a sum of float32 values: a double travels as
-// four numbers of 16 bits in its rank's slot, and the other ranks add zeros there, so it arrives
-// with its bits. This is plain code for hosts and devices.
+// Every rank has sums of a step: its loss, its gradients' squared norm, its routers' balancing loss
+// and, where samples are pairs of answers, their rewards and how many were preferred rightly. All
+// ranks get all of them through a sum of float32 values: a double travels as four numbers of 16
+// bits in its rank's slot, and the other ranks add zeros there, so it arrives with its bits. This
+// is plain code for hosts and devices.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_COMM_STEPSUMS_H
@@ -23,10 +24,17 @@ namespace omnibal::rt {
 
 struct StepSums {
   double loss = 0, squaredNorm = 0;
-  double routerLoss = 0; ///< of all micro-batches
+  double routerLoss = 0;                                      ///< of all micro-batches
+  double chosenReward = 0, rejectedReward = 0, preferred = 0; ///< of all pairs
 };
 
-constexpr int slotFloats = 12; ///< of one rank
+constexpr int slotFloats = 24; ///< of one rank
+constexpr int lossKinds = 5;   ///< LossKind (runtime/device/Backend.h)
+
+/// `losses`: the sums by their kind.
+OMNIBAL_EVERYWHERE inline StepSums sumsOf(const double *losses, double squaredNorm) {
+  return {losses[0], squaredNorm, losses[1], losses[2], losses[3], losses[4]};
+}
 
 OMNIBAL_EVERYWHERE inline void encodeDouble(double value, float *out) {
   uint64_t bits;
@@ -47,9 +55,13 @@ OMNIBAL_EVERYWHERE inline void encodeSums(const StepSums &sums, float *slot) {
   encodeDouble(sums.loss, slot);
   encodeDouble(sums.squaredNorm, slot + 4);
   encodeDouble(sums.routerLoss, slot + 8);
+  encodeDouble(sums.chosenReward, slot + 12);
+  encodeDouble(sums.rejectedReward, slot + 16);
+  encodeDouble(sums.preferred, slot + 20);
 }
 OMNIBAL_EVERYWHERE inline StepSums decodeSums(const float *slot) {
-  return {decodeDouble(slot), decodeDouble(slot + 4), decodeDouble(slot + 8)};
+  return {decodeDouble(slot),      decodeDouble(slot + 4),  decodeDouble(slot + 8),
+          decodeDouble(slot + 12), decodeDouble(slot + 16), decodeDouble(slot + 20)};
 }
 
 /// Returns the sums over the ranks, in their order.
@@ -60,6 +72,9 @@ OMNIBAL_EVERYWHERE inline StepSums totalOf(const float *slots, int ranks) {
     total.loss += sums.loss;
     total.squaredNorm += sums.squaredNorm;
     total.routerLoss += sums.routerLoss;
+    total.chosenReward += sums.chosenReward;
+    total.rejectedReward += sums.rejectedReward;
+    total.preferred += sums.preferred;
   }
   return total;
 }

@@ -24,6 +24,7 @@ LoaderOptions loaderOptions(const Program &program, const DataLoaderOptions &opt
   }
   result.tilesAhead = tilesAhead(program);
   result.rules = sampleRules(program);
+  result.references = options.references;
   result.standIns = options.standIns;
   return result;
 }
@@ -80,6 +81,7 @@ PackingRules packingRules(const Program &p, const MicrobatchCaps &caps) {
 
 SampleRules sampleRules(const Program &p) {
   SampleRules rules;
+  rules.pairs = p.info.learnsFromPairs();
   rules.vocabulary = p.info.vocabulary;
   rules.positions = p.info.positions;
   rules.imageTokenId = p.info.imageTokenId;
@@ -162,7 +164,8 @@ Result<const PackedMicrobatch *> DataLoader::get(int32_t microbatch) {
     std::move(batch.bad.begin(), batch.bad.end(), std::back_inserter(badSamples));
     std::vector<SampleView> views;
     for (const Sample &s : batch.samples) {
-      SampleView view{s.key, s.inputIds, s.labels, {}, s.tiles, s.pictures};
+      SampleView view{s.key,   s.inputIds, s.labels,       {},
+                      s.tiles, s.pictures, s.chosenTokens, s.reference};
       for (const auto &[name, values] : s.tokenInputs)
         view.tokenInputs[name] = values;
       views.push_back(std::move(view));

@@ -32,8 +32,10 @@ struct DataLoaderOptions {
   int64_t lastStep = 0;      ///< one past
   DataPosition position;     ///< the epoch that holds firstStep
   std::set<int64_t> leftOut; ///< samples that no micro-batch gets
-  /// Label tokens by sample, where labelsPerStep() is asked for.
+  /// Losses by sample, where labelsPerStep() is asked for.
   std::shared_ptr<const std::vector<int32_t>> labels = nullptr;
+  /// Of pairs of answers; none: zeros.
+  std::shared_ptr<const References> references = nullptr;
   /// Whether a sample that cannot be read is told by bad(), instead of being get()'s error.
   bool standIns = false;
   /// Of random numbers; none: nothing is random, as in evaluation.

@@ -28,6 +28,17 @@ namespace omnibal::rt {
 /// Label of a token without loss, as in Hugging Face models.
 constexpr int32_t ignoredLabel = -100;
 
+/// Tokens [begin, end) that see each other and nothing else.
+struct TokenRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+/// Log-probabilities of a pair's answers by the model which training begins with.
+struct PairReference {
+  float chosen = 0, rejected = 0;
+};
+
 /// The contents of KEY.json. Labels are not shifted: the loss at t predicts labels[t + 1].
 struct Sample {
   std::string key;
@@ -35,25 +46,33 @@ struct Sample {
   std::map<std::string, std::vector<int32_t>> tokenInputs; ///< further per-token inputs by name
   int64_t tiles = 0;                  ///< pictures of the sample; with a grid: their units
   std::vector<PictureUnits> pictures; ///< with a grid
+  /// Of a pair of answers, the tokens of the sequence with the chosen one; that with the rejected
+  /// one follows, and sees the same pictures. 0: the sample is one sequence.
+  int64_t chosenTokens = 0;
+  PairReference reference = {}; ///< of a pair
   int64_t tokens() const { return static_cast<int64_t>(inputIds.size()); }
+  bool isPair() const { return chosenTokens > 0; }
 };
 
-/// Tokens with a loss: the first one is predicted by nobody.
-inline int64_t labelTokensOf(const Sample &sample) {
-  int64_t count = 0;
-  for (size_t t = 1; t < sample.labels.size(); ++t)
-    count += sample.labels[t] != ignoredLabel;
-  return count;
+/// The sequences of a sample of so many tokens.
+std::vector<TokenRange> sequencesOf(int64_t tokens, int64_t chosenTokens);
+inline std::vector<TokenRange> sequencesOf(const Sample &sample) {
+  return sequencesOf(sample.tokens(), sample.chosenTokens);
 }
+
+/// Tokens with a loss: the first one of a sequence is predicted by nobody.
+int64_t labelTokensOf(const Sample &sample, const TokenRange &sequence);
+int64_t labelTokensOf(const Sample &sample);
 
 /// What the program demands of a sample; 0 or -1: not checked.
 struct SampleRules {
-  int64_t vocabulary = 0; ///< ids and labels lie in [0, vocabulary), labels may be -100
-  /// This id occurs in input_ids tiles * tokensPerTile times; with a grid it occurs in runs of the
+  std::optional<bool> pairs; ///< whether samples are pairs of answers; none: they may be
+  int64_t vocabulary = 0;    ///< ids and labels lie in [0, vocabulary), labels may be -100
+  /// This id occurs in a sequence tiles * tokensPerTile times; with a grid it occurs in runs of the
   /// pictures' units.
   int64_t imageTokenId = -1;
   int64_t tokensPerTile = 0;
-  int64_t positions = 0; ///< rows of the model's table of positions: the most tokens of a sample
+  int64_t positions = 0; ///< rows of the model's table of positions: the most tokens of a sequence
   int64_t tilesCap = -1, tokensCap = -1; ///< one sample must fit a micro-batch
   std::vector<std::string> tokenInputs;  ///< must be present in KEY.json
   /// Those of them that are token types of attention that sees its prefix both ways: 0s, then 1s.

@@ -26,15 +26,9 @@ Status checkIds(const SampleView &s, const PackingRules &rules) {
   return Status::ok();
 }
 
-/// Tokens, labels and positions of one sample, appended.
+/// Tokens, labels and positions of one sequence, appended.
 Status append(const SampleView &s, const PackingRules &rules, PackedMicrobatch &out) {
   int64_t n = s.inputIds.size();
-  if (n == 0)
-    return invalid(sampleName(s) + ": input_ids is empty");
-  if (!s.labels.empty() && static_cast<int64_t>(s.labels.size()) != n)
-    return invalid(sampleName(s) + ": labels has " + std::to_string(s.labels.size()) +
-                   " entries, input_ids " + std::to_string(n));
-  OMNIBAL_RETURN_IF_ERROR(checkIds(s, rules));
   int64_t placeholders = 0, firstRow = out.tiles * rules.tokensPerTile;
   for (int64_t t = 0; t < n; ++t) {
     int32_t id = s.inputIds[t];
@@ -56,12 +50,9 @@ Status append(const SampleView &s, const PackingRules &rules, PackedMicrobatch &
                    std::to_string(s.tiles * rules.tokensPerTile) + " (" +
                    std::to_string(rules.tokensPerTile) + " each)");
   for (const std::string &name : rules.tokenInputs) {
-    auto found = s.tokenInputs.find(name);
-    if (found == s.tokenInputs.end() || static_cast<int64_t>(found->second.size()) != n)
-      return invalid(sampleName(s) + ": the model reads \"" + name +
-                     "\": it must be present with one entry per token");
+    const std::span<const int32_t> values = s.tokenInputs.at(name);
     auto &list = out.tokenInputs[name];
-    list.insert(list.end(), found->second.begin(), found->second.end());
+    list.insert(list.end(), values.begin(), values.end());
   }
   if (rules.seesPictures) {
     const SeenPictures seen = seenPictures(s.inputIds, rules.imageTokenId, out.tiles);
@@ -72,9 +63,51 @@ Status append(const SampleView &s, const PackingRules &rules, PackedMicrobatch &
       list.insert(list.end(), values->begin(), values->end());
     }
   }
-  out.tiles += s.tiles;
   out.tokens += n;
   out.borders.push_back(out.tokens);
+  out.references.resize(out.tokens);
+  return Status::ok();
+}
+
+/// One sequence of a sample, which sees all of its pictures.
+SampleView viewOf(const SampleView &s, const TokenRange &sequence) {
+  SampleView view = s;
+  view.inputIds = s.inputIds.subspan(sequence.begin, sequence.size());
+  if (!s.labels.empty())
+    view.labels = s.labels.subspan(sequence.begin, sequence.size());
+  for (auto &[name, values] : view.tokenInputs)
+    values = values.subspan(sequence.begin, sequence.size());
+  return view;
+}
+
+Status checkLengths(const SampleView &s, const PackingRules &rules) {
+  const size_t n = s.inputIds.size();
+  if (n == 0)
+    return invalid(sampleName(s) + ": input_ids is empty");
+  if (!s.labels.empty() && s.labels.size() != n)
+    return invalid(sampleName(s) + ": labels has " + std::to_string(s.labels.size()) +
+                   " entries, input_ids " + std::to_string(n));
+  for (const std::string &name : rules.tokenInputs) {
+    auto found = s.tokenInputs.find(name);
+    if (found == s.tokenInputs.end() || found->second.size() != n)
+      return invalid(sampleName(s) + ": the model reads \"" + name +
+                     "\": it must be present with one entry per token");
+  }
+  return Status::ok();
+}
+
+Status appendSample(const SampleView &s, const PackingRules &rules, PackedMicrobatch &out) {
+  OMNIBAL_RETURN_IF_ERROR(checkLengths(s, rules));
+  OMNIBAL_RETURN_IF_ERROR(checkIds(s, rules));
+  const bool isPair = s.chosenTokens > 0;
+  for (const TokenRange &sequence : sequencesOf(std::ssize(s.inputIds), s.chosenTokens)) {
+    const int64_t first = out.tokens;
+    OMNIBAL_RETURN_IF_ERROR(append(isPair ? viewOf(s, sequence) : s, rules, out));
+    if (isPair)
+      out.references[first] = sequence.begin == 0 ? s.reference.chosen : s.reference.rejected;
+  }
+  out.tiles += s.tiles;
+  out.pairs += isPair;
   return Status::ok();
 }
 
@@ -84,7 +117,9 @@ PictureInputs derive(std::span<const SampleView> samples, const PackingRules &ru
   TokenPositions positions;
   for (const SampleView &s : samples) {
     pictures.insert(pictures.end(), s.pictures.begin(), s.pictures.end());
-    appendPositions(s.inputIds, rules.imageTokenId, s.pictures, positions);
+    for (const TokenRange &sequence : sequencesOf(std::ssize(s.inputIds), s.chosenTokens))
+      appendPositions(s.inputIds.subspan(sequence.begin, sequence.size()), rules.imageTokenId,
+                      s.pictures, positions);
   }
   PictureInputs out = pictureInputs(pictures, *rules.grid);
   std::vector<int32_t> &all = out.integers["position_ids"];
@@ -127,7 +162,7 @@ Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const Packing
                      " tokens, but the program was compiled for " + std::to_string(rules.tilesCap) +
                      " tiles and " + std::to_string(rules.tokensCap) +
                      " tokens a micro-batch; leave the sample out or compile with larger caps");
-    OMNIBAL_RETURN_IF_ERROR(append(s, rules, out));
+    OMNIBAL_RETURN_IF_ERROR(appendSample(s, rules, out));
     keys += (keys.empty() ? "" : ", ") + std::string(s.key);
   }
   if (out.tiles > rules.tilesCap || out.tokens > rules.tokensCap)

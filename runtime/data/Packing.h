@@ -2,17 +2,20 @@
 //
 // A micro-batch is one row of N tokens that holds several samples (and V tiles). Everything that
 // makes packing invisible to a sample is made here: labels shifted inside it, positions that
-// restart, its borders, and which image feature each placeholder token receives.
+// restart, its borders, and which image feature each placeholder token receives. A pair of answers
+// is two sequences, each of which receives the features of all of the pair's pictures.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_DATA_PACKING_H
 #define RUNTIME_DATA_PACKING_H
 
+#include "runtime/data/Dataset.h"
 #include "runtime/data/RandomKeys.h"
 #include "runtime/data/pictures/PictureInputs.h"
 #include "runtime/device/Load.h"
 #include "runtime/support/Status.h"
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -35,6 +38,8 @@ struct SampleView {
   std::map<std::string, std::span<const int32_t>> tokenInputs;
   int64_t tiles = 0;
   std::span<const PictureUnits> pictures = {}; ///< with a grid: `tiles` units together
+  int64_t chosenTokens = 0;                    ///< of a pair of answers (Sample::chosenTokens)
+  PairReference reference = {};                ///< of a pair
 };
 
 struct PackingRules {
@@ -49,14 +54,23 @@ struct PackingRules {
 struct PackedMicrobatch {
   int64_t tiles = 0, tokens = 0;
   int64_t labelTokens = 0;                                      ///< targets that count
+  int64_t pairs = 0;                                            ///< of answers
   std::vector<int32_t> inputIds, targets, positions, imageRows; ///< [N]
   std::vector<int32_t> cuSeqlens; ///< [N + 1]: borders, then N again and again
   std::map<std::string, std::vector<int32_t>> tokenInputs; ///< [N]; seen pictures, too
-  std::vector<int64_t> borders;                            ///< samples + 1
+  std::vector<int64_t> borders;                            ///< of sequences: one more than these
+  /// [N]: of pairs, the reference's log-probability of each sequence at its first token; else
+  /// zeros.
+  std::vector<float> references;
   /// The values of the grid by their names, position_ids included, if there is a grid.
   PictureInputs pictureInputs;
   std::vector<float> pixels; ///< [V, ...]; empty where nobody reads them
   RandomKeys random;         ///< empty where nothing is random
+
+  int64_t sequences() const { return borders.empty() ? 0 : std::ssize(borders) - 1; }
+  int64_t samples() const { return sequences() - pairs; }
+  /// What a step's loss is the mean of: pairs, or tokens with a label.
+  int64_t losses() const { return pairs > 0 ? pairs : labelTokens; }
 };
 
 /// Borders of the pictures' segments or windows; none without a grid.

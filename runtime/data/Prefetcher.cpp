@@ -76,6 +76,9 @@ Status Prefetcher::State::read(Batch &batch, size_t s) {
   if (!sample)
     return std::move(sample).status();
   OMNIBAL_RETURN_IF_ERROR(checkSample(*sample, options.rules).context(dataset->describe(index)));
+  if (options.references) {
+    OMNIBAL_ASSIGN_OR_RETURN(sample->reference, options.references->of(index, *sample));
+  }
   batch.result.samples[s] = *std::move(sample);
   return Status::ok();
 }
@@ -192,7 +195,8 @@ std::optional<BatchLengths> Prefetcher::lengths(size_t place) const {
   BatchLengths lengths;
   lengths.tiles = batch.result.tiles;
   for (const Sample &sample : batch.result.samples)
-    lengths.tokens.push_back(sample.tokens());
+    for (const TokenRange &sequence : sequencesOf(sample))
+      lengths.tokens.push_back(sequence.size());
   return lengths;
 }
 

@@ -8,7 +8,7 @@
 #ifndef RUNTIME_DATA_PREFETCHER_H
 #define RUNTIME_DATA_PREFETCHER_H
 
-#include "runtime/data/Dataset.h"
+#include "runtime/data/References.h"
 #include <chrono>
 #include <optional>
 
@@ -37,7 +37,9 @@ struct LoaderOptions {
   int64_t tilesAhead = 256;  ///< decoded tiles held at most (one micro-batch always fits)
   int64_t batchesAhead = 64; ///< micro-batches read ahead at most
   SampleRules rules;         ///< checked for every sample
-  bool standIns = false;     ///< a sample in error is told with its micro-batch, instead of failing
+  /// What is known of the pairs; a sample that it is not about is an error. None: zeros.
+  std::shared_ptr<const References> references = nullptr;
+  bool standIns = false; ///< a sample in error is told with its micro-batch, instead of failing
 };
 
 /// What the threads have done so far.
@@ -49,7 +51,7 @@ struct LoaderCounters {
 /// Sizes of a micro-batch that has been read.
 struct BatchLengths {
   int64_t tiles = 0;
-  std::vector<int64_t> tokens; ///< by sample
+  std::vector<int64_t> tokens; ///< by sequence
 };
 
 class Prefetcher {

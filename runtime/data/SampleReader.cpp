@@ -6,6 +6,7 @@ namespace omnibal::rt {
 
 bool SampleReader::wanted(const std::string &name) const {
   return !needs.tokenInputs || name == "input_ids" || name == "labels" || name == "images" ||
+         name == "chosen_tokens" ||
          std::find(needs.tokenInputs->begin(), needs.tokenInputs->end(), name) !=
              needs.tokenInputs->end();
 }

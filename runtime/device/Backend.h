@@ -147,9 +147,10 @@ struct HostCopy {
   Event ready;
 };
 
-/// Says whose loss it is: each label token has one, and each micro-batch has one of all its
-/// routers.
-enum class LossKind { Tokens, Routers };
+/// Says whose loss it is: each label token, or each pair of answers, has one, and each micro-batch
+/// has one of all its routers. The rewards of pairs, and whether the chosen answer's is the greater
+/// one, are added up in the same way.
+enum class LossKind { Samples, Routers, ChosenRewards, RejectedRewards, Preferred };
 
 /// How a step's sums end.
 struct SumsOptions {

@@ -9,6 +9,15 @@ namespace {
 /// Results that may be on their way to the host before it waits for them.
 constexpr int64_t resultBytesAhead = int64_t{64} << 20;
 
+/// Of a result of training.
+LossKind lossKindOf(const std::string &result) {
+  return result == routerLossResult       ? LossKind::Routers
+         : result == chosenRewardResult   ? LossKind::ChosenRewards
+         : result == rejectedRewardResult ? LossKind::RejectedRewards
+         : result == preferredResult      ? LossKind::Preferred
+                                          : LossKind::Samples;
+}
+
 } // namespace
 
 Status ActionRun::compute(const Action &a) {
@@ -278,7 +287,7 @@ Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t m
   if (!sink) // of training: the step's losses
     return backend.addLosses({reinterpret_cast<const float *>(from),
                               static_cast<size_t>(bytes / int64_t{sizeof(float)})},
-                             value.name == routerLossResult ? LossKind::Routers : LossKind::Tokens);
+                             lossKindOf(value.name));
   OMNIBAL_ASSIGN_OR_RETURN(HostCopy readback, backend.startRead(from, bytes));
   if (backend.isSynchronous())
     return sink(microbatch, value, readback.data, batch);

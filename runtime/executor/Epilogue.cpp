@@ -13,6 +13,7 @@ namespace {
 /// What the ranks add up at the end of a step: of their micro-batches, and what they ask and tell.
 enum StepCount {
   Labels,
+  Losses,
   Samples,
   Tokens,
   Padded,
@@ -82,9 +83,9 @@ Status Executor::waitForSums() {
 }
 
 /// What depends on all of the step's micro-batches, which are counted before the first one runs.
-/// Losses and gradients are sums over the step's label tokens until it ends. For the mean of the
-/// micro-batches' balancing losses to be what is left after the division, it counts so many times
-/// each.
+/// Losses and gradients are sums over the step's label tokens, or its pairs, until it ends. For the
+/// mean of the micro-batches' balancing losses to be what is left after the division, it counts so
+/// many times each.
 Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &options,
                              StepUnderWay &step) {
   const double coefficient = loaded.program.info.routerLossCoefficient;
@@ -95,13 +96,13 @@ Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &option
     return Status::ok();
   if (options.goesOn || !step.counts.empty())
     return {Code::Internal, "losses are weighed in a step of several runs"};
-  enum { Labels, Routed, Samples, Counts };
+  enum { Losses, Routed, Samples, Counts };
   std::vector<double> counts(Counts);
   for (int32_t m = 0; m < loaded.program.trainModes[options.mode].microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
-    counts[Labels] += static_cast<double>(batch->labelTokens);
+    counts[Losses] += static_cast<double>(batch->losses());
     counts[Routed] += batch->tokens > 0;
-    counts[Samples] += static_cast<double>(batch->borders.size()) - 1;
+    counts[Samples] += static_cast<double>(batch->samples());
   }
   const double own = counts[Samples];
   if (replicas > 1)
@@ -109,7 +110,7 @@ Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &option
   if (bySamples && own > 0)
     impl->replicaWeight = counts[Samples] / (replicas * own);
   step.routedMicrobatches = counts[Routed];
-  const double divisor = options.lossDivisor.value_or(counts[Labels]);
+  const double divisor = options.lossDivisor.value_or(counts[Losses]);
   impl->routerLossWeight = static_cast<float>(
       counts[Routed] > 0 ? coefficient * divisor / counts[Routed] / impl->replicaWeight : 0);
   return Status::ok();
@@ -128,7 +129,8 @@ Status Executor::countRun(MicrobatchSource &source, const StepOptions &options,
     if (theStage != 0 || thePart != 0)
       continue;
     counts[Labels] += static_cast<double>(batch->labelTokens);
-    counts[Samples] += static_cast<double>(batch->borders.size()) - 1;
+    counts[Losses] += static_cast<double>(batch->losses());
+    counts[Samples] += static_cast<double>(batch->samples());
     counts[Tokens] += static_cast<double>(batch->tokens);
     counts[Padded] += static_cast<double>(prepared.rows(batch->tokens) - batch->tokens);
     counts[Tiles] += static_cast<double>(batch->tiles);
@@ -160,12 +162,13 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.saveFailed = counts[SaveFailed] > 0;
   result.dropped = counts[Damaged] > 0;
   result.labelTokens = std::llround(counts[Labels]);
+  result.losses = std::llround(counts[Losses]);
   result.samples = std::llround(counts[Samples]);
   result.tokens = std::llround(counts[Tokens]);
   result.paddedTokens = std::llround(counts[Padded]);
   result.tiles = std::llround(counts[Tiles]);
   result.flops = counts[Flops];
-  step.divisor = counts[Labels] > 0 ? options.lossDivisor.value_or(counts[Labels]) : 0;
+  step.divisor = counts[Losses] > 0 ? options.lossDivisor.value_or(counts[Losses]) : 0;
   SumsOptions sums{everyone, communicator.rank(), step.divisor, options.clip, !result.dropped};
   const std::vector<int> sharers = ranksOfReplicas();
   std::vector<int> owners;
@@ -221,8 +224,12 @@ Status Executor::readSums(StepUnderWay &step) {
                                "number; nothing was updated. Lower --lr";
   if (step.routedMicrobatches > 0)
     result.routerLoss = total.routerLoss / step.routedMicrobatches;
-  if (result.labelTokens > 0) {
-    result.tokenLoss = total.loss / static_cast<double>(result.labelTokens);
+  if (result.losses > 0) {
+    const double losses = static_cast<double>(result.losses);
+    result.tokenLoss = total.loss / losses;
+    if (loaded.program.info.learnsFromPairs())
+      result.rewards = {total.chosenReward / losses, total.rejectedReward / losses,
+                        total.preferred / losses};
     result.loss = result.tokenLoss + loaded.program.info.routerLossCoefficient * result.routerLoss;
     result.gradientNorm = std::sqrt(total.squaredNorm) / step.divisor;
     result.normOfStage = normsOfStages(slots, step.divisor);

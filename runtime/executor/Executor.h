@@ -68,8 +68,8 @@ struct StepOptions {
   bool goesOn = false;
   /// The number of this run, where steps have several; none: `step`.
   std::optional<int64_t> run = std::nullopt;
-  /// What the sum of the step's losses is divided by before its gradient is used; none: its label
-  /// tokens.
+  /// What the sum of the step's losses is divided by before its gradient is used; none: how many
+  /// there are.
   std::optional<double> lossDivisor = std::nullopt;
   /// Whether a replica's loss counts 1 / (replicas x its samples), times the step's samples.
   bool bySamples = false;
@@ -82,13 +82,21 @@ struct StepOptions {
   std::function<Status(double divisor)> beforeUpdate;
 };
 
+/// Means over pairs of answers: the rewards of both, and how often the chosen one has the greater.
+struct PairRewards {
+  double chosen = 0, rejected = 0, accuracy = 0;
+  double margin() const { return chosen - rejected; }
+};
+
 /// The result of a step; it is the same on all ranks except for the times.
 struct StepResult {
   double loss = 0, gradientNorm = 0; ///< as PyTorch's; norm before clipping
-  /// The parts of the loss: the mean loss of a label token, and the mean balancing loss of a
-  /// micro-batch with tokens, which counts as many times as the program says.
+  /// The parts of the loss: the mean loss of a label token, or of a pair of answers, and the mean
+  /// balancing loss of a micro-batch with tokens, which counts as many times as the program says.
   double tokenLoss = 0, routerLoss = 0;
+  std::optional<PairRewards> rewards; ///< where samples are pairs
   int64_t labelTokens = 0, samples = 0, tokens = 0, tiles = 0;
+  int64_t losses = 0; ///< that tokenLoss is the mean of
   /// A rank asked for it (StepOptions).
   bool stop = false, save = false, record = false;
   bool saving = false, saveFailed = false; ///< a rank told it

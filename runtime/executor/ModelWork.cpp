@@ -7,6 +7,9 @@
 namespace omnibal::rt {
 namespace {
 
+/// Where the gradients of a loss of pairs begin.
+constexpr std::string_view preferenceGradient = "preference_loss_backward";
+
 const View *find(const KernelCall &call, std::string_view name) {
   for (const auto &[operand, view] : call.operands)
     if (operand == name)
@@ -39,12 +42,16 @@ std::vector<const KernelCall *> callsOf(const Function &function) {
     follows[b] = role == Role::GradOutput || role == Role::Held;
     backward |= follows[b] || role == Role::GradInput || role == Role::ParameterGrad;
   }
-  // The head's loss is computed in its backward alone.
-  for (const KernelCall &call : function.calls)
+  // The head's loss of tokens is computed in its backward alone.
+  bool ofPairs = false;
+  for (const KernelCall &call : function.calls) {
     loss |= find(call, "targets") != nullptr;
+    ofPairs |= call.kernel == preferenceGradient;
+  }
+  loss &= !ofPairs;
   std::vector<const KernelCall *> list;
   for (const KernelCall &call : function.calls) {
-    bool fromGradients = false;
+    bool fromGradients = call.kernel == preferenceGradient;
     for (const auto &[name, view] : call.operands)
       fromGradients |= !isWritten(name) && follows[view.buffer];
     for (const auto &[name, view] : call.operands)
@@ -155,8 +162,9 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
     return product(find(call, "a"), find(call, "b"), batch);
   if (call.kernel == "linear_cross_entropy") {
     const View *weight = find(call, "weight");
-    const double products =
-        1 + (find(call, "dhidden") != nullptr) + (find(call, "dweight") != nullptr);
+    // With weights of rows, the loss is known already.
+    const double products = (find(call, "row_weights") == nullptr) +
+                            (find(call, "dhidden") != nullptr) + (find(call, "dweight") != nullptr);
     return weight ? 2 * products * static_cast<double>(batch.labelTokens) * elements(*weight, batch)
                   : 0;
   }

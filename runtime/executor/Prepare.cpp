@@ -237,6 +237,8 @@ Result<BatchData> batchData(const BatchValue &value, const PackedMicrobatch &bat
     floats = &batch.pixels;
   else if (value.name == "image_interp_weights" && !batch.pictureInputs.integers.empty())
     floats = &batch.pictureInputs.interpWeights;
+  else if (value.name == referenceValue)
+    floats = &batch.references;
   if (!tokens && !floats)
     return invalid("the program reads \"" + value.name +
                    "\", which the data does not have: every sample must hold it");

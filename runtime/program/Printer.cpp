@@ -251,6 +251,9 @@ std::string printProgram(const Program &p) {
   }
   if (p.info.routerLossCoefficient != 0)
     out << "the routers' balancing loss counts " << p.info.routerLossCoefficient << " times\n";
+  if (p.info.learnsFromPairs())
+    out << "samples are pairs of answers, whose rewards count " << p.info.preferenceBeta
+        << " times\n";
   out << "\n";
   for (const Function &f : p.functions)
     out << printFunction(f) << "\n";

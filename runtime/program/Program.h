@@ -146,6 +146,13 @@ std::string valueOfLayer(const std::string &name, int64_t layer);
 std::string nameInLayer(const std::string &value);
 std::optional<int64_t> layerOfValue(const std::string &value);
 
+/// Names that belong to the loss of pairs of answers: its results beside "loss", f32 [N], which are
+/// 0 but at the first row of a pair; and the value [N] that has the log-probability of a sequence
+/// by the model which training begins with at the first row of that.
+inline constexpr const char *chosenRewardResult = "chosen_reward",
+                            *rejectedRewardResult = "rejected_reward",
+                            *preferredResult = "preferred", *referenceValue = "reference";
+
 /// A value of the micro-batch that the runtime writes before the first action that reads it (at the
 /// start of that action, for all of its layers).
 /// Known names: input_ids, targets, positions, cu_seqlens, image_rows, pixel_values
@@ -244,8 +251,8 @@ struct Mode {
   std::vector<Transfer> transfers; ///< those this stage sends or receives
   std::vector<Action> actions;
   /// The results that this stage makes. In modes "train" and "evaluate" they are "loss" f32 [N],
-  /// "prediction" i32 [N] and "router_loss" f32 []; in mode "forward" they are graph outputs under
-  /// their ONNX names.
+  /// "prediction" i32 [N], "router_loss" f32 [] and those of pairs of answers; in mode "forward"
+  /// they are graph outputs under their ONNX names.
   std::vector<BatchValue> results;
   /// The part of the arena in which plans of single steps place the regions that have a block; no
   /// bytes: every step runs `actions`.
@@ -346,6 +353,9 @@ struct ModelInfo {
   /// The factor with which the balancing loss of routers is added to the mean loss of a token; 0:
   /// there is none.
   double routerLossCoefficient = 0;
+  /// Where the loss is that of pairs of answers (DPO), what rewards are multiplied by; else 0.
+  double preferenceBeta = 0;
+  bool learnsFromPairs() const { return preferenceBeta > 0; }
   /// The grid of a model of dynamic resolution: V counts its units, tileShape is the shape of a
   /// unit ([patches, values of a patch]), and tokensPerTile is 1.
   std::optional<PictureGrid> grid;

@@ -469,7 +469,8 @@ void readSettings(Field f, Program &p) {
     p.adapters = adaptersFromJson(f["adapters"]);
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
-              "positions", "prefix_inputs", "router_loss_coefficient", "pictures"});
+              "positions", "prefix_inputs", "router_loss_coefficient", "preference_beta",
+              "pictures"});
   p.info.imageTokenId = i["image_token_id"].integer();
   p.info.tokensPerTile = i["tokens_per_tile"].integer();
   p.info.tileShape = readIntegers(i["tile_shape"]);
@@ -481,6 +482,8 @@ void readSettings(Field f, Program &p) {
     p.info.prefixInputs = i["prefix_inputs"].list([](Field e) { return e.text(); });
   if (i.has("router_loss_coefficient"))
     p.info.routerLossCoefficient = i["router_loss_coefficient"].number();
+  if (i.has("preference_beta"))
+    p.info.preferenceBeta = i["preference_beta"].number();
   if (i.has("pictures"))
     p.info.grid = readGrid(i["pictures"]);
 }
@@ -510,6 +513,8 @@ json settingsToJson(const Program &p) {
     info["prefix_inputs"] = p.info.prefixInputs;
   if (p.info.routerLossCoefficient != 0)
     info["router_loss_coefficient"] = p.info.routerLossCoefficient;
+  if (p.info.learnsFromPairs())
+    info["preference_beta"] = p.info.preferenceBeta;
   if (p.info.grid)
     info["pictures"] = write(*p.info.grid);
   json settings = {{"target", p.target},

@@ -34,6 +34,10 @@ bool canOrthogonalize(const Program &program, const Parameter &parameter);
 Status verifyStepRegions(const Program &program, const Stage &stage, const Mode &mode,
                          const std::string &where);
 
+/// Of p4, in mode train or evaluate: one loss a token, made on one stage, one of the routers where
+/// it counts, and what a loss of pairs gives beside.
+Status verifyLosses(const Program &program, const std::string &modeName);
+
 /// p16, after p1.
 Status verifyModeList(const Program &program);
 /// p15, after p4.

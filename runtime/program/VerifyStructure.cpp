@@ -505,32 +505,6 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
   return Status::ok();
 }
 
-/// A training step has one loss a token, made on one stage, and one of the routers where it counts.
-Status checkLoss(const Program &p, const std::string &modeName) {
-  const std::string where = "mode " + modeName;
-  int makers = 0, routers = 0;
-  for (const Stage &stage : p.stageList)
-    for (const BatchValue &v : stage.modes.at(modeName).results)
-      if (v.name == "loss") {
-        ++makers;
-        if (v.dtype != DType::F32 || v.shape != std::vector<Extent>{{0, 0, 1}})
-          return broken("p4", where, "the result \"loss\" must be f32 [N]");
-      } else if (v.name == routerLossResult) {
-        ++routers;
-        if (v.dtype != DType::F32 || !v.shape.empty())
-          return broken("p4", where, "the result \"router_loss\" must be one f32 number");
-      }
-  if (routers != (p.info.routerLossCoefficient != 0))
-    return broken("p4", where,
-                  std::to_string(routers) +
-                      " stages give the result \"router_loss\", but its "
-                      "coefficient in the manifest is " +
-                      std::to_string(p.info.routerLossCoefficient));
-  return makers == 1 ? Status::ok()
-                     : broken("p4", where,
-                              std::to_string(makers) + " stages give the result \"loss\", not one");
-}
-
 /// For each function the caps of the modes that call it, for which it is laid out; those of the
 /// first train mode where none does, as it is never run.
 std::vector<std::vector<MicrobatchCaps>> capsOfFunctions(const Program &p) {
@@ -590,7 +564,7 @@ Status verifyStructure(const Program &p) {
     OMNIBAL_RETURN_IF_ERROR(checkTransfers(p, name));
   for (const auto &[name, mode] : modes)
     if (trainModeNumber(name))
-      OMNIBAL_RETURN_IF_ERROR(checkLoss(p, name));
+      OMNIBAL_RETURN_IF_ERROR(verifyLosses(p, name));
   return verifySharedParts(p);
 }
 

@@ -24,6 +24,8 @@ inline constexpr const char *planExport = "omnibal.plan-export/1";
 inline constexpr const char *stepProblem = "omnibal.step-problem/1";
 inline constexpr const char *stepPlan = "omnibal.step-plan/1";
 inline constexpr const char *algorithms = "omnibal.algorithms/1";
+/// Log-probabilities of pairs of answers by the model which training begins with.
+inline constexpr const char *references = "omnibal.references/1";
 /// The version in a checkpoint's manifest.
 inline constexpr int checkpoint = 1;
 

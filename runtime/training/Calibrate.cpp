@@ -78,6 +78,7 @@ public:
                                       : noTarget);
       batch.labelTokens += labeled;
     }
+    batch.references.resize(batch.tokens);
     if (info.grid)
       addPictures(*info.grid, samples);
     for (const std::string &name : info.tokenInputs)

@@ -25,7 +25,7 @@ Status print(const Session &s, const Scores &scores) {
 
 Status evaluate(Session &s, const DataSource &data) {
   Status unread;
-  OMNIBAL_ASSIGN_OR_RETURN(const Scores scores, scoreSamples(s, data, unread));
+  OMNIBAL_ASSIGN_OR_RETURN(const Scores scores, scoreSamples(s, {data, s.references}, unread));
   OMNIBAL_RETURN_IF_ERROR(unread);
   return s.agree(print(s, scores));
 }

@@ -28,7 +28,8 @@ Result<Evaluation> Evaluations::run(int64_t completed) {
   const bool averages = s.options.evaluateAverages;
   if (averages)
     OMNIBAL_RETURN_IF_ERROR(s.executor->exchangeAverages());
-  OMNIBAL_ASSIGN_OR_RETURN(found.scores, scoreSamples(s, *data, found.unread));
+  OMNIBAL_ASSIGN_OR_RETURN(found.scores,
+                           scoreSamples(s, {*data, s.evaluationReferences}, found.unread));
   if (averages)
     OMNIBAL_RETURN_IF_ERROR(s.executor->exchangeAverages());
   if (!found.unread)

@@ -9,6 +9,10 @@ constexpr int64_t countsAtOnce = 1 << 16;
 
 /// Adds those of a part of the samples; a sample that cannot be read has none.
 void countPart(const Session &s, const Dataset &dataset, int64_t first, std::span<double> counts) {
+  if (s.program().info.learnsFromPairs()) {
+    std::fill(counts.begin(), counts.end(), 1.0);
+    return;
+  }
   const std::vector<std::string> nothingElse;
   const SampleNeeds needs{&nothingElse, s.program().caps().tokens};
   s.executor->pool().parallelFor(static_cast<int64_t>(counts.size()), [&](int64_t i, int) {

@@ -1,4 +1,4 @@
-//===- LabelCounts.h - How many label tokens the samples of a data set have -------------------===//
+//===- LabelCounts.h - How many losses the samples of a data set have -------------------------===//
 #ifndef RUNTIME_TRAINING_LABELCOUNTS_H
 #define RUNTIME_TRAINING_LABELCOUNTS_H
 
@@ -8,7 +8,7 @@
 
 namespace omnibal::rt {
 
-/// Tokens with a loss, by sample.
+/// Tokens with a loss, or pairs of answers, which each are a sample; by sample.
 using LabelCounts = std::vector<int32_t>;
 
 /// Reads every sample once: all ranks call it, each reads a part, and all get everything.

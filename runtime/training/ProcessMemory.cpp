@@ -213,6 +213,11 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
   uses.push_back({"reading samples", own.samples + besides.samples});
   if (s.options.trains() && s.options.lossNormalizer == LossNormalizer::Epoch)
     uses.push_back({"label counts", data.dataset->size() * int64_t{sizeof(int32_t)}});
+  if (s.program().info.learnsFromPairs()) {
+    const int64_t pairs =
+        data.dataset->size() + (data.evaluation ? data.evaluation->dataset->size() : 0);
+    uses.push_back({"references", pairs * int64_t{sizeof(References::Entry)}});
+  }
   uses.push_back({"reading weights", largestTensor(stage)});
   if (const int64_t bytes = messages(s, alone); bytes > 0)
     uses.push_back({"messages", bytes});

@@ -294,6 +294,12 @@ nlohmann::ordered_json Reporter::lineOf(int64_t step, size_t mode, const StepRes
     line["token_loss"] = r.tokenLoss;
     line["router_loss"] = r.routerLoss;
   }
+  if (r.rewards) {
+    line["reward_chosen"] = r.rewards->chosen;
+    line["reward_rejected"] = r.rewards->rejected;
+    line["reward_margin"] = r.rewards->margin();
+    line["reward_accuracy"] = r.rewards->accuracy;
+  }
   if (r.plan)
     PlanLog::write(*r.plan, line);
   if (waitedSeconds > 0)
@@ -326,13 +332,17 @@ void Reporter::step(int64_t step, size_t mode, const StepResult &r, const Learni
   double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
   double left =
       elapsed / static_cast<double>(step - first + 1) * static_cast<double>(total - step - 1);
-  char text[256];
+  char text[256], rewards[80] = "";
+  if (r.rewards)
+    std::snprintf(rewards, sizeof rewards, "margin %.4f  preferred %.0f %%  ", r.rewards->margin(),
+                  r.rewards->accuracy * 100);
   std::snprintf(
       text, sizeof text,
-      "step %lld/%lld  loss %.4f  gnorm %.3f  lr %.2e  %.1f ms  %.0f tok/s  bubble %.1f %%  "
+      "step %lld/%lld  loss %.4f  %sgnorm %.3f  lr %.2e  %.1f ms  %.0f tok/s  bubble %.1f %%  "
       "ETA %s",
-      static_cast<long long>(step + 1), static_cast<long long>(total), r.loss, r.gradientNorm,
-      rates.usual, r.stepSeconds * 1e3, tokensPerSecond(r), r.bubble * 100, duration(left).c_str());
+      static_cast<long long>(step + 1), static_cast<long long>(total), r.loss, rewards,
+      r.gradientNorm, rates.usual, r.stepSeconds * 1e3, tokensPerSecond(r), r.bubble * 100,
+      duration(left).c_str());
   bool last = step + 1 == total;
   if (terminal) {
     std::cerr << "\r\x1b[K" << text << std::flush;
@@ -355,16 +365,14 @@ void Reporter::evaluation(int64_t completed, const Evaluation &found) {
     writeEvent(completed - 1, scalarsOf("evaluation/", figures));
   status.evaluation(figures);
   status.enter(RunPhase::Training);
-  const Score &whole = found.scores.whole;
   char text[256];
-  std::snprintf(text, sizeof text,
-                "evaluated after step %lld: loss %.4f  token accuracy %.2f %%  answers entirely "
-                "right %.2f %%  %.1f s",
-                static_cast<long long>(completed), found.scores.meanLoss(), whole.accuracy() * 100,
-                whole.exact() * 100, found.seconds);
-  std::string line = text;
+  std::snprintf(text, sizeof text, "evaluated after step %lld: loss %.4f  ",
+                static_cast<long long>(completed), found.scores.meanLoss());
+  std::string line = text + found.scores.textOf(found.scores.whole, "  ");
+  std::snprintf(text, sizeof text, "  %.1f s", found.seconds);
+  line += text;
   for (const auto &[name, score] : found.scores.sources) {
-    std::snprintf(text, sizeof text, " %.4f", score.tokenLoss());
+    std::snprintf(text, sizeof text, " %.4f", score.meanLoss());
     line += "  " + name + text;
   }
   note(line + (found.isBest ? "  (the best so far)"

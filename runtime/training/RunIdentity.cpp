@@ -127,6 +127,8 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
     run["router_loss_coefficient"] = coefficient;
   if (o.seed != 0)
     run[seedKey] = o.seed;
+  if (s.program().info.learnsFromPairs())
+    run["preference_beta"] = s.program().info.preferenceBeta;
   if (s.program().modelParallel > 1)
     run["model_parallel"] = s.program().modelParallel;
   if (s.program().zero > 0)

@@ -26,7 +26,8 @@ struct RunOptions {
   std::string program;
   std::string weights, linkRoot, preprocess, stepsFile, batches;
   std::vector<std::string> data;
-  int64_t steps = 0; ///< 0: every step of the file once
+  std::string reference, evaluateReference; ///< files of References
+  int64_t steps = 0;                        ///< 0: every step of the file once
   LearningRateOptions rate;
   double weightDecay = 0.05;
   GroupOptions groups;   ///< where rate and weight decay are others

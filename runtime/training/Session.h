@@ -4,7 +4,7 @@
 
 #include "runtime/batching/steps/StepSource.h"
 #include "runtime/comm/Agreement.h"
-#include "runtime/data/Dataset.h"
+#include "runtime/data/References.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/training/RunOptions.h"
 #include <memory>
@@ -21,6 +21,9 @@ struct Session {
   std::unique_ptr<Executor> executor;
   double peakFlops = 0;    ///< of all devices together; 0: not known
   std::string device = {}; ///< for people
+
+  /// Where the program learns from pairs of answers: of --data and of --evaluate-data.
+  std::shared_ptr<const References> references = nullptr, evaluationReferences = nullptr;
 
   int ranksHere = 1;              ///< that share this machine's memory
   bool stagesCheckpoints = false; ///< RunCheckpoints.h

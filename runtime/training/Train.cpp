@@ -141,6 +141,7 @@ private:
     options.position = from;
     options.leftOut = leftOut;
     options.labels = labels;
+    options.references = s.references;
     options.standIns = true;
     if (drawsNumbers(s.program()))
       options.seed = s.options.seed;
@@ -439,13 +440,12 @@ private:
     const Result<double> divisor = feeder->labelsPerStep();
     OMNIBAL_RETURN_IF_ERROR(divisor.status().context(stepForPeople(step)));
     options.lossDivisor = options.lossDivisor.value_or(0) + *divisor;
-    if (const int64_t epoch = feeder->position().epoch; epoch != toldEpoch) {
+    if (const int64_t epoch = feeder->position().epoch; epoch != std::exchange(toldEpoch, epoch)) {
+      const char *units = s.program().info.learnsFromPairs() ? "pairs" : "label tokens";
       char text[128];
-      std::snprintf(text, sizeof text,
-                    "losses of epoch %lld are divided by its label tokens a step, %.1f",
-                    static_cast<long long>(epoch), *divisor);
+      std::snprintf(text, sizeof text, "losses of epoch %lld are divided by its %s a step, %.1f",
+                    static_cast<long long>(epoch), units, *divisor);
       reporter->note(text);
-      toldEpoch = epoch;
     }
     return Status::ok();
   }

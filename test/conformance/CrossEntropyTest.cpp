@@ -131,7 +131,8 @@ TEST(CrossEntropy, RejectsLabelsOutOfRange) {
 namespace {
 
 void linearCase(int64_t rows, int64_t width, int64_t features, int64_t scratchRows,
-                bool transposedWeight, bool withBias, bool withGradients, double scale, int seed) {
+                bool transposedWeight, bool withBias, bool withGradients, double scale, int seed,
+                bool withRowWeights = false) {
   std::mt19937 random(seed);
   std::vector<int> order = transposedWeight ? std::vector<int>{1, 0} : std::vector<int>{0, 1};
   Tensor<float> hidden = randomTensor(random, {rows, features}, {}, 2);
@@ -140,6 +141,9 @@ void linearCase(int64_t rows, int64_t width, int64_t features, int64_t scratchRo
   Tensor<float> dweight = randomTensor(random, {width, features}, order, 1);
   Tensor<float> dbias = randomTensor(random, {width});
   std::vector<int32_t> targets = makeTargets(rows, width, random);
+  Tensor<float> rowWeights({rows});
+  rowWeights.fill(
+      [&](int64_t i) { return withRowWeights ? static_cast<float>(i % 5) - 1.5f : 1.f; });
 
   std::vector<double> logits(rows * width);
   for (int64_t i = 0; i < rows; ++i)
@@ -157,7 +161,7 @@ void linearCase(int64_t rows, int64_t width, int64_t features, int64_t scratchRo
     wantBias.push_back(dbias[j]);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < width; ++j) {
-      double d = want.dlogits[i * width + j];
+      double d = want.dlogits[i * width + j] * rowWeights[i];
       wantBias[j] += d;
       for (int64_t f = 0; f < features; ++f) {
         wantHidden[i * features + f] += scale * d * weight.at(j, f);
@@ -177,6 +181,8 @@ void linearCase(int64_t rows, int64_t width, int64_t features, int64_t scratchRo
                          {"scratch", scratch.view}, {"prediction", prediction.view}};
     if (withBias)
       operands.push_back({"bias", bias.view});
+    if (withRowWeights)
+      operands.push_back({"row_weights", rowWeights.view});
     if (withGradients) {
       operands.push_back({"dhidden", dhidden.view});
       operands.push_back({"dweight", gradWeight.view});
@@ -214,6 +220,12 @@ TEST(LinearCrossEntropy, BlocksOfRows) {
   linearCase(77, 64, 96, 20, false, true, false, 1, 4);
   linearCase(0, 64, 16, 4, false, false, true, 1, 5);
   linearCase(300, 500, 40, 300, true, false, true, 1, 6);
+}
+
+TEST(LinearCrossEntropy, RowsThatCountDifferently) {
+  linearCase(50, 120, 30, 100, false, true, true, 1, 7, true);
+  linearCase(77, 64, 96, 20, true, false, true, 0.5, 8, true);
+  linearCase(9, 64, 16, 40, false, false, false, 1, 9, true); // losses alone do not
 }
 
 TEST(LinearCrossEntropy, NoLabelsAtAll) {

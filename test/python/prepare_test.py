@@ -152,6 +152,43 @@ class Prepare(PrepareCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("2 samples", run.stdout)
 
+    def test_pairs_of_answers(self):
+        """One line in the ways in which preference data is written: one sample, and its tokens counted by hand."""
+        prompt = [{"from": "human", "value": "<image> what is this"}, {"from": "gpt", "value": "and"},
+                  {"from": "human", "value": "and this"}]
+        roles = [{"role": "assistant" if turn["from"] == "gpt" else "user", "content": turn["value"]} for turn in prompt]
+        pieces = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": " what is this"}]}, *roles[1:]]
+        answers = {side: {"role": "assistant", "content": word} for side, word in (("chosen", "cat"), ("rejected", "dog cat"))}
+        ways = [{"conversations": prompt, **{side: {"from": "gpt", "value": turn["content"]} for side, turn in answers.items()}},
+                {"prompt": roles, **{side: turn["content"] for side, turn in answers.items()}},
+                {"prompt": pieces, **{side: [turn] for side, turn in answers.items()}},
+                {side: [*roles, turn] for side, turn in answers.items()}]
+        run = self.prepare([{"images": ["square.jpg"], **way} for way in ways])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        files, w = self.read(), WORDS.index
+        shared = [w("<user>"), w("<img>")] + [2] * 4 + [w("</img>"), w("what"), w("is"), w("this"), w("<bot>"), w("and"),
+                                                         w("<eos>"), w("<user>"), w("and"), w("this"), w("<bot>")]
+        chosen, rejected = [w("cat"), w("<eos>")], [w("dog"), w("cat"), w("<eos>")]
+        expected = {"input_ids": shared + chosen + shared + rejected, "chosen_tokens": len(shared + chosen), "images": 1,
+                    "labels": [-100] * len(shared) + chosen + [-100] * len(shared) + rejected}
+        for i in range(len(ways)):
+            self.assertEqual(json.loads(files[f"data-0000000{i}.json"]), expected)
+            self.assertIn(f"data-0000000{i}.0.png", files)  # once, for both answers
+        with open(f"{self.folder}/out/lengths.csv") as file:
+            self.assertEqual(file.read().splitlines()[1], "data-00000000,1,39")
+
+    def test_pairs_that_are_none(self):
+        pair = {"prompt": "what", "chosen": "cat", "rejected": "dog"}
+        for change, message in (({"rejected": ""}, 'this one has "chosen" alone'), ({"chosen": None}, 'this one has "rejected" alone'),
+                                ({"rejected": "cat"}, "both answers are the same"), ({"prompt": ""}, 'there is no "prompt"'),
+                                ({"chosen": "<image>"}, "pictures belong to the prompt"), ({"chosen": 3}, "neither a text nor turns"),
+                                ({"rejected": {"role": "robot", "content": "dog"}}, "robot"),
+                                ({"rejected": [{"role": "user", "content": "dog"}]}, "nothing to learn")):
+            run = self.prepare([{**pair, **change}], "--overwrite")
+            self.assertEqual(run.returncode, 1, change)
+            self.assertIn("in.jsonl:1", run.stderr)
+            self.assertIn(message, run.stderr)
+
     def lines(self, count):
         """Conversations with and without a picture, every seventh too long."""
         for i in range(count):

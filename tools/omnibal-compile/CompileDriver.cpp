@@ -108,6 +108,8 @@ private:
     if (options.routerLossCoefficient) // so many digits that it is the same number again
       pipeline.routerLossCoefficient =
           llvm::formatv("{0:e17}", *options.routerLossCoefficient).str();
+    pipeline.loss = options.loss;
+    pipeline.dpoBeta = options.dpoBeta;
     pipeline.labelSmoothing = options.labelSmoothing;
     pipeline.zLoss = options.zLoss;
     pipeline.neftune = options.neftune;

@@ -178,8 +178,21 @@ void describeTraining(CLI::App &app, Options &o) {
   app.add_flag("--ema", o.ema,
                "keep a moving average of every value that trains (omnibal-run --ema-decay), which "
                "is four bytes more of each");
-  app.add_option("--label-smoothing", o.labelSmoothing,
-                 "share of every label that all tokens of the vocabulary have alike, in [0, 1)")
+  app.add_option(
+         "--loss", o.loss,
+         "what is minimized: the cross entropy of label tokens, or dpo, for samples that are "
+         "pairs of a chosen and a rejected answer")
+      ->capture_default_str()
+      ->check(rt::word({"cross-entropy", "dpo"}));
+  app.add_option("--dpo-beta", o.dpoBeta,
+                 "with --loss dpo, what the log-probabilities beyond those of the reference are "
+                 "multiplied by")
+      ->capture_default_str()
+      ->check(rt::number(0, true));
+  app.add_option(
+         "--label-smoothing", o.labelSmoothing,
+         "share of every label that all tokens of the vocabulary have alike, in [0, 1); with "
+         "--loss dpo, share of the pairs that is taken to be labeled wrongly, below 0.5")
       ->capture_default_str()
       ->check(rt::number(0, false, std::nextafter(1.0, 0.0)));
   app.add_option("--z-loss", o.zLoss,
@@ -314,6 +327,19 @@ std::string checkLayouts(const CLI::App &app, const Options &options) {
   return "";
 }
 
+/// What is wrong with the options of the loss; empty: nothing.
+std::string checkLossOptions(const CLI::App &app, const Options &options) {
+  if (options.loss != "dpo")
+    return app.count("--dpo-beta") > 0 ? "--dpo-beta needs --loss dpo" : "";
+  if (options.labelSmoothing >= 0.5)
+    return "--label-smoothing: with --loss dpo it is the share of pairs that is taken to be "
+           "labeled "
+           "wrongly, which must be below 0.5";
+  if (options.zLoss != 0)
+    return "--z-loss is added to the cross entropy of tokens, which --loss dpo does not minimize";
+  return "";
+}
+
 /// What is wrong with the options that length groups are made by; empty: nothing.
 std::string checkLengthGroups(const CLI::App &app, const Options &options) {
   const bool emits = !options.emitLengthGroups.empty();
@@ -364,6 +390,8 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
     wrong = checkAdapterOptions(app, options);
   if (wrong.empty())
     wrong = checkQuantizeOptions(app, options);
+  if (wrong.empty())
+    wrong = checkLossOptions(app, options);
   if (wrong.empty())
     wrong = checkLengthGroups(app, options);
   if (!wrong.empty())

@@ -40,7 +40,8 @@ struct Options {
   bool rslora = false, dora = false;
   std::string quantizeFrozen, quantizeMatch;   ///< int8 or nf4 (empty: no); which weights
   std::optional<double> routerLossCoefficient; ///< none: the graph's
-  double labelSmoothing = 0, zLoss = 0;
+  std::string loss = "cross-entropy";
+  double dpoBeta = 0.1, labelSmoothing = 0, zLoss = 0;
   double neftune = 0; ///< 0: no noise
   std::string optimizer = "adamw";
   bool ema = false;

@@ -76,6 +76,10 @@ void describeData(CLI::App &app, RunOptions &o) {
   app.add_option("--preprocess", o.preprocess, "preprocessor_config.json of the model");
   app.add_option("--steps-file", o.stepsFile, "steps.jsonl: the groups of samples of every step");
   app.add_option("--batches", o.batches, "Folder written by omnibal-batch");
+  app.add_option("--reference", o.reference,
+                 "Of a program that learns from pairs of answers: the file with their "
+                 "log-probabilities by the weights that training begins with, which training makes "
+                 "if it is not there");
   app.add_option("--skip-bad-samples", o.skipBadSamples,
                  "Samples that may be left out because they cannot be read; each is named, and in "
                  "the log of its step")
@@ -219,9 +223,10 @@ void describeEvaluation(CLI::App &app, RunOptions &o) {
                  "WebDataset shards (.tar) or folders with them, for --evaluate-every; results are "
                  "told for each folder too")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--sample-every", o.sampleEvery,
-                 "Training: let the model answer a few prompts of --evaluate-data, or else of --data, "
-                 "after every so many steps and after the last one")
+  app.add_option(
+         "--sample-every", o.sampleEvery,
+         "Training: let the model answer a few prompts of --evaluate-data, or else of --data, "
+         "after every so many steps and after the last one")
       ->check(wholeNumber(1, manySteps));
   app.add_option("--sample-count", o.sampleCount, "How many prompts --sample-every takes")
       ->check(wholeNumber(1, 1024))
@@ -229,6 +234,8 @@ void describeEvaluation(CLI::App &app, RunOptions &o) {
   app.add_option("--sample-tokens", o.sampleTokens, "The most tokens of an answer")
       ->check(wholeNumber(1, int64_t{1} << 20))
       ->capture_default_str();
+  app.add_option("--evaluate-reference", o.evaluateReference,
+                 "What --reference is, for the pairs of --evaluate-data");
   app.add_flag("--evaluate-ema", o.evaluateAverages,
                "Evaluate the moving averages of what trains (omnibal-compile --ema)");
   app.add_flag("--keep-best", o.keepBest,

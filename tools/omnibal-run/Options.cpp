@@ -101,11 +101,12 @@ bool parseCommandLine(int argc, char **argv, RunOptions &o, int &exitCode) {
   app.footer(example);
   // A flag given twice: the last one counts, as when a script adds to a fixed command.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_version_flag("--version",
-                       formats::versionText("omnibal-run", OMNIBAL_VERSION,
-                                            {formats::program, formats::stepProgram,
-                                             formats::modesProgram, formats::calibration,
-                                             "checkpoint " + std::to_string(formats::checkpoint)}));
+  app.set_version_flag(
+      "--version",
+      formats::versionText("omnibal-run", OMNIBAL_VERSION,
+                           {formats::program, formats::stepProgram, formats::modesProgram,
+                            formats::calibration, formats::references,
+                            "checkpoint " + std::to_string(formats::checkpoint)}));
   config::addConfigOptions(app);
   describeFlags(app, o);
   if (!config::parseCommandLine(app, argc, argv, exitCode))

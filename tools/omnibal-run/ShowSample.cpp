@@ -18,11 +18,12 @@ std::string counted(int64_t count, const std::string &what) {
 }
 
 /// What a token is to training.
-std::string_view partOf(const Sample &sample, size_t token, int64_t imageTokenId) {
+std::string_view partOf(const Sample &sample, const TokenRange &sequence, int64_t token,
+                        int64_t imageTokenId) {
   if (imageTokenId >= 0 && sample.inputIds[token] == imageTokenId)
     return "picture";
   // Nothing comes before the first token that could predict it.
-  return token > 0 && sample.labels[token] != ignoredLabel ? "label" : "no label";
+  return token > sequence.begin && sample.labels[token] != ignoredLabel ? "label" : "no label";
 }
 
 /// "151667 x 256, 12": equal neighbors together.
@@ -39,12 +40,13 @@ std::string runsOf(const int32_t *begin, const int32_t *end) {
 }
 
 /// A line for each run of tokens with one part.
-void printTokens(const Sample &sample, int64_t imageTokenId, std::ostream &out) {
+void printTokens(const Sample &sample, const TokenRange &sequence, int64_t imageTokenId,
+                 std::ostream &out) {
   out << std::left << std::setw(16) << "tokens" << std::setw(10) << "part" << "ids\n";
-  const size_t count = sample.inputIds.size();
-  for (size_t begin = 0, end = 0; begin < count; begin = end) {
-    const std::string_view part = partOf(sample, begin, imageTokenId);
-    for (end = begin; end < count && partOf(sample, end, imageTokenId) == part; ++end)
+  for (int64_t begin = sequence.begin, end = 0; begin < sequence.end; begin = end) {
+    const std::string_view part = partOf(sample, sequence, begin, imageTokenId);
+    for (end = begin; end < sequence.end && partOf(sample, sequence, end, imageTokenId) == part;
+         ++end)
       ;
     const std::string range =
         std::to_string(begin) + (end - begin > 1 ? "-" + std::to_string(end - 1) : "");
@@ -151,7 +153,13 @@ Status showSample(const Program &program, const RunOptions &options, std::ostrea
   out << data.dataset->describe(index) << ": " << counted(sample.tokens(), "token") << ", "
       << labelTokensOf(sample) << " with a label, "
       << counted(sample.tiles, program.info.grid ? "unit" : "tile") << "\n";
-  printTokens(sample, program.info.imageTokenId, out);
+  for (const TokenRange &sequence : sequencesOf(sample)) {
+    if (sample.isPair())
+      out << (sequence.begin == 0 ? "chosen" : "rejected")
+          << " answer: " << counted(sequence.size(), "token") << ", "
+          << labelTokensOf(sample, sequence) << " with a label\n";
+    printTokens(sample, sequence, program.info.imageTokenId, out);
+  }
   printOtherLabels(sample, out);
   printTokenInputs(sample, program, out);
   OMNIBAL_RETURN_IF_ERROR(printPictures(data, program, index, sample, options, out));

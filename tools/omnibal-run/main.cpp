@@ -14,6 +14,7 @@
 #include "runtime/support/RecordSignal.h"
 #include "runtime/support/StopSignals.h"
 #include "runtime/training/ExportCheckpoint.h"
+#include "runtime/training/FindReferences.h"
 #include "runtime/training/ProcessMemory.h"
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
@@ -144,6 +145,10 @@ Status checkOverwriting(const RunOptions &o, const std::string &folder, const st
 /// Finds out before the work, not after it, that its result cannot be written.
 Status checkOutputs(const RunOptions &o) {
   const bool trains = o.trains(), saves = trains || !o.exportCheckpoint.empty();
+  auto isMade = [&](const std::string &file) {
+    std::error_code ignored;
+    return trains && !std::filesystem::is_regular_file(file, ignored);
+  };
   for (auto [folder, flag] :
        {std::pair{&o.save, "--save"}, std::pair{&o.saveAverages, "--save-ema"},
         std::pair{&o.checkpoint, "--checkpoint"}, std::pair{&o.profile, "--profile"}}) {
@@ -158,10 +163,13 @@ Status checkOutputs(const RunOptions &o) {
                      ": creating the folder failed: " + error.message());
     OMNIBAL_RETURN_IF_ERROR(checkWritable(*folder, flag));
   }
-  for (auto [file, flag, used] : {std::tuple{&o.trace, "--trace", trains},
-                                  std::tuple{&o.saveGradients, "--save-gradients", trains},
-                                  std::tuple{&o.output, "-o", !o.forward.empty()},
-                                  std::tuple{&o.calibrate, "--calibrate", true}}) {
+  for (auto [file, flag, used] :
+       {std::tuple{&o.trace, "--trace", trains},
+        std::tuple{&o.saveGradients, "--save-gradients", trains},
+        std::tuple{&o.reference, "--reference", isMade(o.reference)},
+        std::tuple{&o.evaluateReference, "--evaluate-reference", isMade(o.evaluateReference)},
+        std::tuple{&o.output, "-o", !o.forward.empty()},
+        std::tuple{&o.calibrate, "--calibrate", true}}) {
     if (file->empty() || !used)
       continue;
     std::error_code ignored;
@@ -318,6 +326,7 @@ Status runRank(const RunOptions &options, const Opened &opened, int threads, Pro
     return calibrate(session, *data);
   if (!options.forward.empty())
     return forward(session);
+  OMNIBAL_RETURN_IF_ERROR(findReferences(session, *data, adapters));
   if (options.evaluate)
     return evaluate(session, *data);
   bool stopped = false;

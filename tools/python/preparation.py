@@ -105,11 +105,12 @@ def rendered(turns, prompt, token, tokenizer, apply, **options):
     return tokenizer.apply_chat_template([{"role": role, "content": content} for role, content in plain], **options)
 
 
-def spoken(turns, whole, until):
-    """Where in the text of all turns the assistant speaks; until(turns, prompt) is the text of the first turns."""
+def spoken(turns, whole, until, first=0):
+    """Where in the text of all turns the assistant speaks, from turn `first` on; until(turns, prompt) is the text of the
+    first turns."""
     result = []
     for i, (role, _) in enumerate(turns):
-        if role == "assistant":
+        if role == "assistant" and i >= first:
             start, end = until(turns[:i], True), whole if i + 1 == len(turns) else until(turns[:i + 1], False)
             if not whole.startswith(start) or not end.startswith(start):
                 raise BadSample("the chat template writes earlier turns differently when later ones follow")
@@ -162,23 +163,24 @@ class OwnProcessor:
         count = sum(content.count(MARK) for _, content in turns)
         return self.process(text, pictures[:count])[1][0] if turns else text
 
-    def encode(self, turns, pictures):
-        """input_ids, labels, further inputs per token, and pictures as arrays [height, width, 3]."""
+    def encode(self, turns, pictures, first=0):
+        """input_ids, labels, further inputs per token, and pictures as arrays [height, width, 3]; learnt is what the
+        assistant says from turn `first` on."""
         pictures = [self.resized(picture) for picture in pictures]
         if "suffix" in inspect.signature(type(self.processor).__call__).parameters:
             given, labels = self.question_and_answer(turns, pictures)
         else:
-            given, labels = self.conversation(turns, pictures)
+            given, labels = self.conversation(turns, pictures, first)
         return ids_of(given), labels, self.per_token(given, len(labels)), self.tiles(given) if pictures else []
 
-    def conversation(self, turns, pictures):
+    def conversation(self, turns, pictures, first):
         """What the processor gives for all turns as one text, and the labels of what the assistant says."""
         given, (whole, options) = self.process(self.render(turns, False), pictures)
         options = {name: value for name, value in options.items() if name in ("add_special_tokens", "text_pair")}
         coded = self.tokenizer(whole, return_offsets_mapping=True, **options)
         if list(coded["input_ids"]) != ids_of(given):
             raise BadSample("the processor's tokens are not those of its own text")
-        return given, labels_of(coded, spoken(turns, whole, lambda turns, prompt: self.expanded(turns, pictures, prompt)))
+        return given, labels_of(coded, spoken(turns, whole, lambda turns, prompt: self.expanded(turns, pictures, prompt), first))
 
     def question_and_answer(self, turns, pictures):
         """The same by a processor that takes the answer as `suffix` and tells by token types what is learnt. Such a model

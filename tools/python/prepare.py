@@ -6,6 +6,9 @@
 A line (or an element of a JSON list) is
     {"id": ..., "image": "a.jpg" or [...], "conversations": [{"from": "human", "value": "<image>\\nWhat is it?"}, ...]}
 or  {"images": [...], "messages": [{"role": "user", "content": "<image>What is it?"}, ...]}
+or, for omnibal-compile --loss dpo, a pair of answers to one prompt:
+    {"images": [...], "prompt": [{"role": "user", "content": "<image>What is it?"}], "chosen": "A cat.", "rejected": "A dog."}
+(the prompt may be in "conversations" or "messages" too, and answers may be turns, or whole conversations).
 Text goes through the model's own tokenizer and chat template, pictures through its own image processor (cut into
 tiles where the model does that); each "<image>" becomes the placeholder tokens of its tiles. Only what the assistant
 says is learnt. Each sample becomes KEY.json and KEY.0.png, KEY.1.png, ... (one tile each, not yet normalized). With
@@ -27,6 +30,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from preparation import MARK, BadSample, OwnProcessor, as_bytes, labels_of, load_processor, read_facts, rendered, spoken
 from encoding_jobs import Encoding
 from originals import Originals, original
+from preference import is_pair, joined, sides_of
 from prepared_folder import PreparedFolder, digest, digest_of_model
 from shards import members_of
 
@@ -124,16 +128,17 @@ class Model:
         apply = self.tokenizer.chat_template and self.tokenizer.apply_chat_template
         return rendered(turns, prompt, self.token, self.tokenizer, apply)
 
-    def encode(self, turns, pictures):
-        """input_ids, labels, further inputs per token (none), and the tiles of the pictures."""
+    def encode(self, turns, pictures, first=0):
+        """input_ids, labels, further inputs per token (none), and the tiles of the pictures; learnt is what the assistant
+        says from turn `first` on."""
         tiles = [self.tiles(picture) for picture in pictures]
-        ids, labels = self.tokens(turns, [len(t) for t in tiles])
+        ids, labels = self.tokens(turns, [len(t) for t in tiles], first)
         return ids, labels, {}, [tile for picture in tiles for tile in picture]
 
     def units_of_pictures(self, tiles):
         return None  # they have one size
 
-    def tokens(self, turns, tiles_of):
+    def tokens(self, turns, tiles_of, first):
         """input_ids and labels; tiles_of: number of tiles of each picture."""
         def expand(text):
             pieces = text.split(self.token)
@@ -142,7 +147,7 @@ class Model:
                 out += self.before + self.token * (count * self.per_tile) + self.after + piece
             return out
         whole = expand(self.render(turns, False))
-        spans = spoken(turns, whole, lambda turns, prompt: expand(self.render(turns, prompt)))
+        spans = spoken(turns, whole, lambda turns, prompt: expand(self.render(turns, prompt)), first)
         coded = self.tokenizer(whole, return_offsets_mapping=True,
                                add_special_tokens=not self.tokenizer.chat_template)
         ids = list(coded["input_ids"])
@@ -189,22 +194,37 @@ class Encoder:
         if isinstance(item, BadSample):
             return item
         try:
-            turns, files = conversation(item)
-            pictures = [open_picture(os.path.join(self.images, f)) for f in files]
-            ids, labels, per_token, tiles = self.model.encode(turns, pictures)
+            files, pictures, sample, tiles = self.encoded(item)
             if self.originals:
                 self.originals.check(files, pictures, tiles)
         except BadSample as error:
             return error
-        if self.max_tokens and len(ids) > self.max_tokens:
+        tokens = len(sample["input_ids"])
+        if self.max_tokens and tokens > self.max_tokens:
             return None
         key = f"{self.name}-{number:08d}"
         units = self.model.units_of_pictures(tiles)
-        length = f"{key},{sum(units)},{len(ids)},{sum(u * u for u in units)}" if self.squares else f"{key},{len(tiles)},{len(ids)}"
-        sample = dict(input_ids=ids, labels=labels, **per_token)
+        length = f"{key},{sum(units)},{tokens},{sum(u * u for u in units)}" if self.squares else f"{key},{len(tiles)},{tokens}"
         if self.originals:
             tiles = [original(os.path.join(self.images, f), p) for f, p in zip(files, pictures)]
         return members_of(key, sample, tiles), length
+
+    def encoded(self, item):
+        """Names of the pictures, pictures, the sample's fields and its tiles."""
+        if not is_pair(item):
+            turns, files = conversation(item)
+            pictures = self.opened(files)
+            ids, labels, per_token, tiles = self.model.encode(turns, pictures)
+            return files, pictures, dict(input_ids=ids, labels=labels, **per_token), tiles
+        sides, first = sides_of(item)
+        conversations = {side: conversation(whole) for side, whole in sides.items()}
+        files = conversations["chosen"][1]
+        pictures = self.opened(files)
+        sample, tiles = joined({side: self.model.encode(turns, pictures, first) for side, (turns, _) in conversations.items()})
+        return files, pictures, sample, tiles
+
+    def opened(self, files):
+        return [open_picture(os.path.join(self.images, file)) for file in files]
 
 
 # ------------------------------------------------------------------------------------------------------- output

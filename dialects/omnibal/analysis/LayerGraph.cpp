@@ -9,7 +9,7 @@ OutputKind omnibal::getOutputKind(LayerOp layer, unsigned output) {
   if (!names)
     return OutputKind::Output;
   StringRef name = cast<StringAttr>(names[output]).getValue();
-  for (OutputKind kind : {OutputKind::Loss, OutputKind::Prediction, OutputKind::RouterLoss})
+  for (OutputKind kind : outputKinds)
     if (name == nameOf(kind))
       return kind;
   return OutputKind::Output;
@@ -25,8 +25,18 @@ StringRef omnibal::nameOf(OutputKind kind) {
     return "prediction";
   case OutputKind::RouterLoss:
     return "router_loss";
+  case OutputKind::ChosenReward:
+    return "chosen_reward";
+  case OutputKind::RejectedReward:
+    return "rejected_reward";
+  case OutputKind::Preferred:
+    return "preferred";
   }
   return "";
+}
+
+bool omnibal::isGivenByBackward(OutputKind kind) {
+  return kind != OutputKind::Output && kind != OutputKind::Prediction;
 }
 
 ParameterOp LayerGraph::getParameter(LayerOp layer, unsigned number) const {

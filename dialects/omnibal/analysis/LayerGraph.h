@@ -8,10 +8,24 @@
 namespace omnibal {
 
 /// What an output of a layer is. `omnibal.outputs` says it once a loss is attached.
-enum class OutputKind { Output, Loss, Prediction, RouterLoss };
+enum class OutputKind {
+  Output,
+  Loss,
+  Prediction,
+  RouterLoss,
+  ChosenReward, ///< the results of preference_loss behind the loss
+  RejectedReward,
+  Preferred
+};
+constexpr OutputKind outputKinds[] = {OutputKind::Output,       OutputKind::Loss,
+                                      OutputKind::Prediction,   OutputKind::RouterLoss,
+                                      OutputKind::ChosenReward, OutputKind::RejectedReward,
+                                      OutputKind::Preferred};
 OutputKind getOutputKind(LayerOp layer, unsigned output);
 /// Returns the name that `omnibal.outputs` and the roles of functions' results use.
 llvm::StringRef nameOf(OutputKind kind);
+/// Whether the backward gives the output as well as the evaluation: what a step adds up.
+bool isGivenByBackward(OutputKind kind);
 
 struct LayerGraph {
   mlir::func::FuncOp main;

@@ -65,8 +65,11 @@ LogicalResult crossEntropy(Evaluation &e, const LossTerms &terms, bool withGradi
 }
 
 LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, const LossTerms &terms,
-                                 bool withGradients, bool withBiasGradient) {
-  const HostTensor &hidden = e.operand(0), &weight = e.operand(1), &targets = *e.operands.back();
+                                 bool withGradients, bool withBiasGradient,
+                                 bool hasRowWeights = false) {
+  const HostTensor &hidden = e.operand(0), &weight = e.operand(1),
+                   &targets = e.operand(hasBias ? 3 : 2);
+  const HostTensor *rowWeights = hasRowWeights ? e.operands.back() : nullptr;
   const HostTensor *bias = hasBias ? e.operands[2] : nullptr;
   int64_t size = weight.shape[1], width = weight.shape[0];
   HostTensor &loss = e.addResult(targets.shape);
@@ -91,6 +94,8 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, cons
     if (prediction)
       prediction->ints[row] = std::max_element(logits.begin(), logits.end()) - logits.begin();
     for (int64_t c = 0; withGradients && c < width; ++c) {
+      if (rowWeights)
+        grad[c] *= rowWeights->floats[row];
       if (dbias)
         dbias->floats[c] += grad[c];
       double g = scale * grad[c];
@@ -99,6 +104,47 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, cons
         dweight->floats[c * size + i] += g * x[i];
       }
     }
+  }
+  return success();
+}
+
+/// -log sigmoid(x)
+double softplusOfNegative(double x) {
+  return std::log1p(std::exp(-std::abs(x))) + std::max(-x, 0.0);
+}
+
+/// The loss and the rewards of pairs, or the gradient of the losses of tokens.
+template <typename OpT>
+LogicalResult preferenceLoss(Evaluation &e, OpT op, const HostTensor *grad, bool withGradient) {
+  const HostTensor &losses = e.operand(0), &borders = e.operand(1), &reference = e.operand(2);
+  const double beta = op.getBeta().convertToDouble(), s = op.getSmoothing().convertToDouble();
+  SmallVector<HostTensor *, 4> out;
+  for (unsigned i = 0; i < e.op->getNumResults(); ++i)
+    out.push_back(&e.addResult(losses.shape));
+  auto reward = [&](int64_t begin, int64_t end) {
+    const auto first = losses.floats.begin();
+    return beta * (-std::accumulate(first + begin, first + end, 0.0) - reference.floats[begin]);
+  };
+  for (int64_t i = 0; i + 2 < borders.size(); i += 2) {
+    const int64_t begin = borders.ints[i], middle = borders.ints[i + 1], end = borders.ints[i + 2];
+    if (begin < 0 || middle < begin || end < middle || end > losses.size())
+      return e.op->emitOpError("has borders that do not rise within its losses");
+    if (begin == middle || middle == end)
+      continue;
+    const double chosen = reward(begin, middle), rejected = reward(middle, end),
+                 margin = chosen - rejected;
+    if (withGradient) {
+      // The loss's derivative by the margin, which falls with the losses of the chosen answer.
+      const double slope = (1 - s) / (1 + std::exp(margin)) - s / (1 + std::exp(-margin)),
+                   of = beta * slope * (grad ? grad->floats[begin] : 1);
+      for (int64_t t = begin; t < end; ++t)
+        out[0]->floats[t] = t < middle ? of : -of;
+      continue;
+    }
+    out[0]->floats[begin] = (1 - s) * softplusOfNegative(margin) + s * softplusOfNegative(-margin);
+    out[1]->floats[begin] = chosen;
+    out[2]->floats[begin] = rejected;
+    out[3]->floats[begin] = chosen > rejected;
   }
   return success();
 }
@@ -115,7 +161,11 @@ std::optional<LogicalResult> evaluateLoss(Evaluation &e) {
       })
       .Case([&](LinearCrossEntropyGradOp op) {
         return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(),
-                                  termsOf(op), true, bool(op.getDbias()));
+                                  termsOf(op), true, bool(op.getDbias()), bool(op.getRowWeights()));
+      })
+      .Case([&](PreferenceLossOp op) { return preferenceLoss(e, op, nullptr, false); })
+      .Case([&](PreferenceLossGradOp op) {
+        return preferenceLoss(e, op, op.getGrad() ? e.operands.back() : nullptr, true);
       })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -2,6 +2,7 @@
 #ifndef DIALECTS_OMNIBAL_IR_BATCHVALUES_H
 #define DIALECTS_OMNIBAL_IR_BATCHVALUES_H
 
+#include "dialects/omnibal/ir/PreferenceLoss.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -55,7 +56,8 @@ inline bool isSourceOfRandomness(llvm::StringRef name) {
 inline bool isFactOfRows(llvm::StringRef name) {
   return isSourceOfRandomness(name) || name == "positions" || name == "position_ids" ||
          name == "cu_seqlens" || name == "image_rows" || name == realTokens ||
-         isAxisOfPositions(name) || isPictureFact(name) || llvm::is_contained(seenPictures, name);
+         name == referenceValue || isAxisOfPositions(name) || isPictureFact(name) ||
+         llvm::is_contained(seenPictures, name);
 }
 
 } // namespace omnibal

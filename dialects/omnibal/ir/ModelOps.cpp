@@ -215,13 +215,50 @@ OMNIBAL_SHAPE_RULE(LinearCrossEntropyOp) {
 }
 
 OMNIBAL_SHAPE_RULE(LinearCrossEntropyGradOp) {
-  if (failed(verifyLinearLoss(*this, shapes, shapes.back()))) // linear_cross_entropy_grad_c1
+  const SymbolicShape &targets = shapes[getBias() ? 3 : 2];
+  if (failed(verifyLinearLoss(*this, shapes, targets))) // linear_cross_entropy_grad_c1
     return failure();
-  results.append({shapes.back(), shapes[0], shapes[1]});
+  if (getRowWeights() && shapes.back() != targets) // linear_cross_entropy_grad_c4
+    return emitOpError() << "has row_weights " << toString(shapes.back()) << " for targets "
+                         << toString(targets);
+  results.append({targets, shapes[0], shapes[1]});
   if (getDbias()) {
     if (!getBias()) // linear_cross_entropy_grad_c2
       return emitOpError("has a bias gradient but no bias");
     results.push_back(shapes[2]);
   }
+  return success();
+}
+
+namespace {
+template <typename OpT> LogicalResult verifyPreference(OpT op, ShapeList shapes) {
+  const double beta = op.getBeta().convertToDouble(),
+               smoothing = op.getSmoothing().convertToDouble();
+  if (!(beta > 0) || std::isinf(beta))
+    return op.emitOpError() << "beta is " << beta << "; it must be a finite number above 0";
+  if (!(smoothing >= 0 && smoothing < 0.5))
+    return op.emitOpError() << "smoothing is " << smoothing << "; it must be in [0, 0.5)";
+  if (shapes[0].size() != 1 || shapes[1].size() != 1 || shapes[2] != shapes[0])
+    return op.emitOpError() << "has losses " << toString(shapes[0]) << ", borders "
+                            << toString(shapes[1]) << " and references " << toString(shapes[2])
+                            << "; they must be lists, and losses as long as references";
+  return success();
+}
+} // namespace
+
+OMNIBAL_SHAPE_RULE(PreferenceLossOp) {
+  if (failed(verifyPreference(*this, shapes))) // preference_loss_c1, preference_loss_c2
+    return failure();
+  results.append(getNumResults(), shapes[0]);
+  return success();
+}
+
+OMNIBAL_SHAPE_RULE(PreferenceLossGradOp) {
+  if (failed(verifyPreference(*this, shapes))) // preference_loss_grad_c1, preference_loss_grad_c2
+    return failure();
+  if (getGrad() && shapes[3] != shapes[0]) // preference_loss_grad_c3
+    return emitOpError() << "has a gradient " << toString(shapes[3]) << " of losses "
+                         << toString(shapes[0]);
+  results.push_back(shapes[0]);
   return success();
 }

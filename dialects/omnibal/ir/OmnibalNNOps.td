@@ -211,14 +211,39 @@ def LinearCrossEntropyOp : Omnibal_PureOp<"linear_cross_entropy", [Diff]> {
                        DefaultValuedAttr<F64Attr, "0.0">:$z);
   let results = (outs FloatTensor:$loss, Optional<IndexingTensor>:$prediction);
 }
-def LinearCrossEntropyGradOp : Omnibal_PureOp<"linear_cross_entropy_grad"> {
+def LinearCrossEntropyGradOp : Omnibal_PureOp<"linear_cross_entropy_grad", [AttrSizedOperandSegments]> {
   let summary = "Losses and gradients of their sum in one pass; unused gradients cost nothing";
+  let description = "With `row_weights`, one a target, gradients are those of the sum of losses times these.";
   let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
-                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       IndexingTensor:$targets, Optional<FloatTensor>:$row_weights,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
                        DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
                        DefaultValuedAttr<F64Attr, "0.0">:$z);
   let results = (outs FloatTensor:$loss, FloatTensor:$dhidden, FloatTensor:$dweight,
                       Optional<FloatTensor>:$dbias);
+}
+def PreferenceLossOp : Omnibal_PureOp<"preference_loss", [Diff]> {
+  let summary = "Loss of pairs of answers by direct preference optimization (DPO)";
+  let description = [{
+    `losses` [N] are cross entropies of tokens. The segments between `cu_seqlens` (i32, borders) come
+    in pairs, the chosen answer before the rejected one; an empty segment or one alone is no pair. A
+    segment's log-probability l is minus the sum of its losses, and `reference` [N] has at its first
+    row that of the model which training begins with. With the rewards r = `beta` (l - reference),
+    m = r of the chosen - r of the rejected, and s = `smoothing`, the loss of a pair is
+    -(1 - s) log sigmoid(m) - s log sigmoid(-m). The results [N] are 0 but at the first row of a
+    pair: the loss, both rewards, and 1 in `preferred` if the chosen answer has the greater reward.
+  }];
+  let arguments = (ins FloatTensor:$losses, IndexingTensor:$cu_seqlens, FloatTensor:$reference,
+                       F64Attr:$beta, DefaultValuedAttr<F64Attr, "0.0">:$smoothing);
+  let results = (outs FloatTensor:$loss, FloatTensor:$chosen, FloatTensor:$rejected,
+                      FloatTensor:$preferred);
+}
+def PreferenceLossGradOp : Omnibal_PureOp<"preference_loss_grad"> {
+  let summary = "Gradient of the sum of preference_loss's loss, of rows times `grad` if that is there";
+  let arguments = (ins FloatTensor:$losses, IndexingTensor:$cu_seqlens, FloatTensor:$reference,
+                       Optional<FloatTensor>:$grad, F64Attr:$beta,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing);
+  let results = (outs FloatTensor:$dlosses);
 }
 
 #endif // DIALECTS_OMNIBAL_IR_OMNIBALNNOPS_TD

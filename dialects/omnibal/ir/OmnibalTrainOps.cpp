@@ -26,8 +26,9 @@ static LogicalResult verifyOutputNames(Operation *op, StringRef constraint) {
                              << op->getNumResults() << " names, one an output";
   for (Attribute name : names) {
     auto string = dyn_cast<StringAttr>(name);
-    if (!string ||
-        !llvm::is_contained({"output", "loss", "prediction", "router_loss"}, string.getValue()))
+    if (!string || !llvm::is_contained({"output", "loss", "prediction", "router_loss",
+                                        "chosen_reward", "rejected_reward", "preferred"},
+                                       string.getValue()))
       return op->emitOpError() << constraint << ": omnibal.outputs holds " << name
                                << "; known are \"output\", \"loss\" and \"prediction\"";
   }

@@ -19,7 +19,7 @@ def LayerOp : Omnibal_Op<"layer", [IsolatedFromAbove, SingleBlock,
     * (layer_c3) every parameter is the result of get_parameter;
     * (layer_c4) `omnibal.remat` is "keep", "selective-N" or "full", `omnibal.chunk` is >= 0;
     * (layer_c5) `omnibal.outputs`, if present, names every output: "output", "loss", "prediction",
-      "router_loss".
+      "router_loss", "chosen_reward", "rejected_reward", "preferred".
   }];
   let arguments = (ins StrAttr:$name, LayerKind:$kind, Variadic<AnyRankedTensor>:$inputs,
                        Variadic<AnyRankedTensor>:$parameters);
@@ -79,7 +79,7 @@ def CallLayerOp : Omnibal_Op<"call_layer", [DeclareOpInterfaceMethods<SymbolUser
       the callee's functions with that role and index;
     * (call_layer_c4) `omnibal.chunk` is an integer >= 0;
     * (call_layer_c5) `omnibal.outputs`, if present, names every output: "output", "loss",
-      "prediction", "router_loss".
+      "prediction", "router_loss", "chosen_reward", "rejected_reward", "preferred".
   }];
   let arguments = (ins StrAttr:$name, LayerKind:$kind, FlatSymbolRefAttr:$callee,
                        Variadic<AnyRankedTensor>:$inputs, FlatSymbolRefArrayAttr:$parameters);

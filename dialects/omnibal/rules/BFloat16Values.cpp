@@ -16,7 +16,8 @@ namespace {
 bool isAlwaysFloat32(OpResult value) {
   return llvm::TypeSwitch<Operation *, bool>(value.getOwner())
       .Case<ReduceOp, LinearWeightGradOp, GroupedLinearWeightGradOp, EmbeddingGradOp,
-            ConvWeightGradOp, RowSquaresOp>([](Operation *) { return true; })
+            ConvWeightGradOp, PreferenceLossOp, PreferenceLossGradOp, RowSquaresOp>(
+          [](Operation *) { return true; })
       .Case<AttentionOp, CrossAttentionOp>([&](auto op) { return value == op.getLse(); })
       .Case([&](GemmOp op) { return value == op.getSums(); })
       .Case<CrossEntropyOp, CrossEntropyGradOp, LinearCrossEntropyOp>(

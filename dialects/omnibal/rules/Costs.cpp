@@ -214,6 +214,8 @@ COST(LinearCrossEntropyOp, false,
      matrixProduct(*this, {elementsOf(getHidden()), shapeOf(getWeight())[0]}, 2))
 COST(LinearCrossEntropyGradOp, false,
      matrixProduct(*this, {elementsOf(getHidden()), shapeOf(getWeight())[0]}, 6))
+COST(PreferenceLossOp, true, perElement(*this, getLosses(), 1))
+COST(PreferenceLossGradOp, false, perElement(*this, getLosses(), 1))
 // Matrix products. elements(input) * out = rows * in * out.
 COST(LinearOp, false,
      matrixProduct(*this, {elementsOf(getInput()), shapeOf(getWeight())[getInOut() ? 1 : 0]}, 2))

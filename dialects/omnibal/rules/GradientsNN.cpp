@@ -184,45 +184,31 @@ OMNIBAL_GRADIENT_RULE(CrossEntropyOp) {
   return success();
 }
 
-namespace {
-/// Gradients of linear_cross_entropy for any gradient of the losses: logits in full.
-void linearLossInFull(LinearCrossEntropyOp op, GradientBuilder &b, Value dloss,
-                      llvm::function_ref<bool(unsigned)> needs, MutableArrayRef<Value> gradients) {
-  double scale = op.getScale().convertToDouble();
-  Value hidden = op.getHidden(), weight = op.getWeight();
-  Value logits = b.mul(b.create<LinearOp>(hidden, weight, Value(), false), scale);
-  if (op.getBias())
-    logits = b.add(logits, op.getBias());
-  auto grad = createOp<CrossEntropyGradOp>(b.builder, b.loc, logits, op.getTargets(),
-                                           op.getSmoothingAttr(), op.getZAttr());
-  Value dlogits = scaleRows(b, grad.getDlogits(), dloss), scaled = b.mul(dlogits, scale);
-  if (needs(0))
-    gradients[0] = b.create<LinearOp>(scaled, weight, Value(), true);
-  if (needs(1))
-    gradients[1] = b.create<LinearWeightGradOp>(hidden, scaled, false);
-  if (op.getBias() && needs(2))
-    gradients[2] = b.reduceTo(dlogits, op.getBias());
-}
-} // namespace
-
 OMNIBAL_GRADIENT_RULE(LinearCrossEntropyOp) {
   bool biasNeeded = op.getBias() && needs(2);
   if (!needs(0) && !needs(1) && !biasNeeded)
     return success();
-  if (!isFilledWith(g[0], 1)) {
-    linearLossInFull(op, b, g[0], needs, gradients);
-    return success();
-  }
+  Value rowWeights = isFilledWith(g[0], 1) ? Value() : g[0];
   auto grad = LinearCrossEntropyGradOp::create(
       b.builder, b.loc, op.getLoss().getType(), op.getHidden().getType(), op.getWeight().getType(),
       op.getBias() ? op.getBias().getType() : Type(), op.getHidden(), op.getWeight(), op.getBias(),
-      op.getTargets(), op.getScaleAttr(), op.getSmoothingAttr(), op.getZAttr());
+      op.getTargets(), rowWeights, op.getScaleAttr(), op.getSmoothingAttr(), op.getZAttr());
   if (needs(0))
     gradients[0] = grad.getDhidden();
   if (needs(1))
     gradients[1] = grad.getDweight();
   if (biasNeeded)
     gradients[2] = grad.getDbias();
+  return success();
+}
+
+OMNIBAL_GRADIENT_RULE(PreferenceLossOp) {
+  if (g[1] || g[2] || needs(2))
+    return op.emitOpError("has gradients of its loss with respect to losses alone");
+  if (needs(0) && g[0])
+    gradients[0] = createOp<PreferenceLossGradOp>(
+        b.builder, b.loc, op.getLosses(), op.getCuSeqlens(), op.getReference(),
+        isFilledWith(g[0], 1) ? Value() : g[0], op.getBetaAttr(), op.getSmoothingAttr());
   return success();
 }
 

@@ -38,7 +38,8 @@ std::optional<rt::Role> roleOf(StringRef name) {
       .Case("grad_output", rt::Role::GradOutput)
       .Case("grad_input", rt::Role::GradInput)
       .Case("parameter_grad", rt::Role::ParameterGrad)
-      .Cases({"loss", "prediction", "router_loss"}, rt::Role::Result)
+      .Cases({"loss", "prediction", "router_loss", "chosen_reward", "rejected_reward", "preferred"},
+             rt::Role::Result)
       .Default(std::nullopt);
 }
 
@@ -388,6 +389,8 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case<CrossEntropyOp, CrossEntropyGradOp>([&](Operation *o) { return emitCrossEntropy(o); })
       .Case<LinearCrossEntropyOp, LinearCrossEntropyGradOp>(
           [&](Operation *o) { return emitLinearCrossEntropy(o); })
+      .Case<PreferenceLossOp, PreferenceLossGradOp>(
+          [&](Operation *o) { return emitPreferenceLoss(o); })
       .Default([&](Operation *o) { return emitPlain(o); });
 }
 

@@ -112,6 +112,7 @@ private:
   llvm::LogicalResult emitGroupedLinearWeightGrad(GroupedLinearWeightGradOp op);
   llvm::LogicalResult emitCrossEntropy(mlir::Operation *op); // EmitLoss.cpp
   llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
+  llvm::LogicalResult emitPreferenceLoss(mlir::Operation *op);
   llvm::LogicalResult emitPlain(mlir::Operation *op); // EmitPlain.cpp
 
   /// Returns [.., C] as [rows, C], or as it is if only that can be expressed by strides.

@@ -86,6 +86,8 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
                                                       {"targets", flat(targets, op)}};
   if (bias)
     operands.emplace_back("bias", as(type, placeOf(bias), op));
+  if (backward && backward.getRowWeights())
+    operands.emplace_back("row_weights", flat(backward.getRowWeights(), op));
   Value loss = op->getResult(0);
   set(loss, fresh(loss));
   operands.emplace_back("loss", flat(loss, op));
@@ -110,6 +112,28 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
     setLossTerms(entropy, forward);
   else
     setLossTerms(entropy, backward);
+  return success();
+}
+
+/// All results are written, whether they are read or not: they are a number a token.
+LogicalResult CallBuilder::emitPreferenceLoss(Operation *op) {
+  static constexpr StringLiteral read[] = {"losses", "cu_seqlens", "reference", "row_weights"},
+                                 forward[] = {"loss", "chosen", "rejected", "preferred"},
+                                 backward[] = {"dlosses"};
+  std::vector<std::pair<std::string, Place>> operands;
+  for (auto [name, value] : llvm::zip(read, op->getOperands()))
+    operands.emplace_back(name, flat(value, op));
+  auto loss = dyn_cast<PreferenceLossOp>(op);
+  for (auto [name, value] :
+       llvm::zip(loss ? ArrayRef<StringLiteral>(forward) : ArrayRef<StringLiteral>(backward),
+                 op->getResults())) {
+    set(value, fresh(value));
+    operands.emplace_back(name, flat(value, op));
+  }
+  Call &preference = call(op, loss ? "preference_loss" : "preference_loss_backward", operands);
+  auto gradient = dyn_cast<PreferenceLossGradOp>(op);
+  setNumber(preference, "beta", loss ? loss.getBeta() : gradient.getBeta(), 0);
+  setNumber(preference, "smoothing", loss ? loss.getSmoothing() : gradient.getSmoothing(), 0);
   return success();
 }
 

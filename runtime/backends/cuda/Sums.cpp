@@ -1,6 +1,5 @@
 #include "runtime/backends/cuda/Sums.h"
 #include "runtime/backends/cuda/kernels/StepSums.h"
-#include "runtime/comm/StepSums.h"
 #include <cstring>
 
 namespace omnibal::rt::cuda {
@@ -22,7 +21,7 @@ Status Sums::restart() {
 }
 
 Status Sums::add(std::span<const float> losses, LossKind kind) {
-  double *sum = this->losses() + (kind == LossKind::Routers);
+  double *sum = this->losses() + static_cast<int>(kind);
   return check(launchAddLosses(losses.data(), static_cast<int64_t>(losses.size()), sum, stream),
                "adding losses");
 }

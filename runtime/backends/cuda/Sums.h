@@ -3,6 +3,7 @@
 #define RUNTIME_BACKENDS_CUDA_SUMS_H
 
 #include "runtime/backends/cuda/driver/Staging.h"
+#include "runtime/comm/StepSums.h"
 
 namespace omnibal::rt::cuda {
 
@@ -20,10 +21,11 @@ public:
   const float *scale() const { return reinterpret_cast<const float *>(memory->data() + scaleAt); }
 
 private:
-  static constexpr int64_t lossesAt = 0, scaleAt = 16, stateBytes = 24;
+  static constexpr int64_t lossesAt = 0, scaleAt = lossKinds * sizeof(double),
+                           stateBytes = scaleAt + sizeof(double);
 
   Sums() = default;
-  /// The losses of the tokens, then those of the routers.
+  /// By their kind.
   double *losses() { return reinterpret_cast<double *>(memory->data() + lossesAt); }
 
   cudaStream_t stream = nullptr;

@@ -170,7 +170,7 @@ public:
     double sum = 0;
     for (float loss : losses)
       sum += loss;
-    (kind == LossKind::Tokens ? lossOfStep : routerLossOfStep) += sum;
+    lossesOfStep[static_cast<int>(kind)] += sum;
     return Status::ok();
   }
   Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
@@ -182,9 +182,9 @@ public:
           sumsOfOwners(gradients, options.owners, squares.data()), options.sharers));
     const double squaredNorm =
         options.counts ? std::accumulate(squares.begin(), squares.end(), 0.0) : 0;
-    encodeSums({lossOfStep, squaredNorm, routerLossOfStep},
+    encodeSums(sumsOf(lossesOfStep, squaredNorm),
                slots.data() + static_cast<size_t>(options.rank) * slotFloats);
-    lossOfStep = routerLossOfStep = 0;
+    std::fill_n(lossesOfStep, lossKinds, 0.0);
     OMNIBAL_RETURN_IF_ERROR(transport.gatherSlots(slots, options.ranks, options.rank));
     if (options.updates)
       stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
@@ -225,7 +225,7 @@ private:
   void *library = nullptr;
   std::unique_ptr<float[]> matrixScratch;
   size_t matrixFloats = 0;
-  double lossOfStep = 0, routerLossOfStep = 0;
+  double lossesOfStep[lossKinds] = {}; ///< by LossKind
   float stepScale = 1;
   std::vector<float> slots;
 };

@@ -17,6 +17,7 @@ static KernelTable buildTable() {
   addGroupedKernels(table);
   addIndexingKernels(table);
   addNormalizeKernels(table);
+  addPreferenceKernels(table);
   addQuantizedKernels(table);
   addRecurrentKernels(table);
   addReduceKernels(table);

@@ -37,6 +37,7 @@ void addGemmKernels(KernelTable &table);
 void addGroupedKernels(KernelTable &table);
 void addIndexingKernels(KernelTable &table);
 void addNormalizeKernels(KernelTable &table);
+void addPreferenceKernels(KernelTable &table);
 void addQuantizedKernels(KernelTable &table);
 void addRecurrentKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);

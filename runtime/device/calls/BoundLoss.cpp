@@ -53,6 +53,7 @@ BoundLinearCrossEntropy::BoundLinearCrossEntropy(CallReader &call)
       scratch(call.operand("scratch")), bias(call.optionalOperand("bias")),
       dhidden(call.optionalOperand("dhidden")), dweight(call.optionalOperand("dweight")),
       dbias(call.optionalOperand("dbias")), prediction(call.optionalOperand("prediction")),
+      rowWeights(call.optionalOperand("row_weights")),
       scale(static_cast<float>(call.number("scale", 1))), terms(LossTerms::of(call)) {}
 
 Status BoundLinearCrossEntropy::checkOperands(const CheckedKernel &kernel,
@@ -69,6 +70,9 @@ Status BoundLinearCrossEntropy::checkOperands(const CheckedKernel &kernel,
   if (vs.shape[0] > 1 && (vs.strides[1] != 1 || vs.strides[0] != vs.shape[1]))
     return kernel.bad("operand 'scratch' must be dense");
   OMNIBAL_RETURN_IF_ERROR(checkRows(kernel, views, targets, loss, prediction, vh.shape[0]));
+  if (rowWeights >= 0)
+    OMNIBAL_RETURN_IF_ERROR(
+        kernel.expectList(views[rowWeights], "row_weights", DType::F32, vh.shape[0]));
   for (auto [index, name, like, likeName] :
        {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
     if (index >= 0) {
@@ -84,6 +88,42 @@ Status BoundLinearCrossEntropy::checkOperands(const CheckedKernel &kernel,
         return kernel.bad("operand '" + std::string(name) + "' has shape " +
                           printShape(views[index]) + " for a weight " + printShape(vw));
     }
+  return Status::ok();
+}
+
+BoundPreferenceLoss::BoundPreferenceLoss(CallReader &call, bool backward)
+    : losses(call.operand("losses")), borders(call.operand("cu_seqlens")),
+      reference(call.operand("reference")), rowWeights(call.optionalOperand("row_weights")),
+      beta(static_cast<float>(call.number("beta", 0))),
+      smoothing(static_cast<float>(call.number("smoothing", 0))) {
+  if (backward) {
+    dlosses = call.operand("dlosses");
+  } else {
+    loss = call.operand("loss");
+    chosen = call.operand("chosen");
+    rejected = call.operand("rejected");
+    preferred = call.operand("preferred");
+  }
+  if (!(beta > 0) || std::isinf(beta))
+    call.fail("attribute 'beta' must be a finite number above 0");
+  if (!(smoothing >= 0 && smoothing < 0.5f))
+    call.fail("attribute 'smoothing' must be in [0, 0.5)");
+}
+
+Status BoundPreferenceLoss::checkOperands(const CheckedKernel &kernel,
+                                          std::span<const TensorView> views) const {
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[losses], "losses", DType::F32, -1));
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[borders], "cu_seqlens", DType::I32, -1));
+  for (auto [index, name] : {std::pair{reference, "reference"},
+                             {rowWeights, "row_weights"},
+                             {loss, "loss"},
+                             {chosen, "chosen"},
+                             {rejected, "rejected"},
+                             {preferred, "preferred"},
+                             {dlosses, "dlosses"}})
+    if (index >= 0)
+      OMNIBAL_RETURN_IF_ERROR(
+          kernel.expectList(views[index], name, DType::F32, views[losses].shape[0]));
   return Status::ok();
 }
 

@@ -34,9 +34,20 @@ struct BoundLinearCrossEntropy {
   Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
   bool gradients() const { return dhidden >= 0 || dweight >= 0 || dbias >= 0; }
 
-  int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction;
+  int hidden, weight, targets, loss, scratch, bias, dhidden, dweight, dbias, prediction, rowWeights;
   float scale;
   LossTerms terms;
+};
+
+/// Indices of the operands of `preference_loss` and `preference_loss_backward`.
+struct BoundPreferenceLoss {
+  BoundPreferenceLoss(CallReader &call, bool backward);
+  Status checkOperands(const CheckedKernel &kernel, std::span<const TensorView> views) const;
+
+  int losses, borders, reference, rowWeights; ///< read; the last is -1 where the call lacks it
+  int loss = -1, chosen = -1, rejected = -1, preferred = -1; ///< forward
+  int dlosses = -1;                                          ///< backward
+  float beta, smoothing;
 };
 
 } // namespace omnibal::rt

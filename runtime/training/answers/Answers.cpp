@@ -121,6 +121,13 @@ Result<Answers::Prompt> Answers::read(int64_t number) const {
   OMNIBAL_ASSIGN_OR_RETURN(prompt.sample, data->dataset->sample(number, needs));
   Sample &sample = prompt.sample;
   OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(data->dataset->describe(number)));
+  if (sample.isPair()) { // the chosen answer is the one to hope for
+    sample.inputIds.resize(sample.chosenTokens);
+    sample.labels.resize(sample.chosenTokens);
+    for (auto &[name, values] : sample.tokenInputs)
+      values.resize(sample.chosenTokens);
+    sample.chosenTokens = 0;
+  }
   const int64_t begin = beginOfAnswer(sample, p.info.imageTokenId);
   if (begin < 0)
     return prompt;

@@ -196,10 +196,10 @@ cudaError_t launchEncodeSums(double *losses, const double *squaredNorm, int rank
   fake::enqueue(stream, "launch sums", [=] {
     for (int i = 0; i < ranks * slotFloats; ++i)
       element<float>(slots, i) = 0;
-    encodeSums({element<double>(losses, 0), squaredNorm ? element<double>(squaredNorm, 0) : 0,
-                element<double>(losses, 1)},
+    auto *sums = static_cast<double *>(fake::at(losses, lossKinds * int64_t{sizeof(double)}));
+    encodeSums(sumsOf(sums, squaredNorm ? element<double>(squaredNorm, 0) : 0),
                &element<float>(slots, rank * slotFloats));
-    element<double>(losses, 0) = element<double>(losses, 1) = 0;
+    std::fill_n(sums, lossKinds, 0.0);
   });
   return cudaSuccess;
 }

@@ -1,7 +1,8 @@
-//===- LossKernels.cpp - `cross_entropy` and `linear_cross_entropy` on the device -------------===//
+//===- LossKernels.cpp - Losses of tokens and of pairs of answers on the device ---------------===//
 #include "runtime/backends/cuda/calls/KernelTable.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include "runtime/backends/cuda/kernels/CrossEntropy.h"
+#include "runtime/backends/cuda/kernels/Preference.h"
 #include "runtime/backends/cuda/kernels/Reduce.h"
 #include "runtime/backends/cuda/kernels/Rows.h"
 #include "runtime/backends/cuda/kernels/matrix/Gemm.h"
@@ -201,6 +202,7 @@ private:
     s.narrowGradient = slopes.type != logits.type;
     s.smoothing = terms.smoothing;
     s.z = terms.z;
+    s.rowWeights = rowWeights < 0 ? nullptr : static_cast<const float *>(views[rowWeights].data);
     OMNIBAL_RETURN_IF_ERROR(launched(launchCrossEntropy(
         s, logits.data, static_cast<const int32_t *>(views[targets].data), tokens,
         static_cast<float *>(views[loss].data), gradients() ? slopes.data : nullptr,
@@ -239,11 +241,47 @@ private:
   }
 };
 
+class PreferenceLoss : public DeviceKernel, protected BoundPreferenceLoss {
+public:
+  PreferenceLoss(CallReader &call, const BoundCall &description, const KernelContext &context)
+      : PreferenceLoss(call, description, context, false) {}
+
+  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
+    auto numbers = [&](int operand) {
+      return operand < 0 ? nullptr : static_cast<float *>(views[operand].data);
+    };
+    const PreferenceShape s{views[losses].shape[0], views[borders].shape[0], beta, smoothing};
+    const auto *at = static_cast<const int32_t *>(views[borders].data);
+    return launched(dlosses < 0
+                        ? launchPreferenceLoss(s, numbers(losses), at, numbers(reference),
+                                               numbers(loss), numbers(chosen), numbers(rejected),
+                                               numbers(preferred), context.stream)
+                        : launchPreferenceGradient(s, numbers(losses), at, numbers(reference),
+                                                   numbers(rowWeights), numbers(dlosses),
+                                                   context.stream));
+  }
+
+protected:
+  PreferenceLoss(CallReader &call, const BoundCall &description, const KernelContext &context,
+                 bool backward)
+      : DeviceKernel(description, context), BoundPreferenceLoss(call, backward) {}
+};
+
+class PreferenceLossBackward final : public PreferenceLoss {
+public:
+  PreferenceLossBackward(CallReader &call, const BoundCall &description,
+                         const KernelContext &context)
+      : PreferenceLoss(call, description, context, true) {}
+};
+
 } // namespace
 
 void addLossKernels(DeviceKernelTable &table) {
   table["cross_entropy"] = createKernelOf<CrossEntropy>;
   table["linear_cross_entropy"] = createKernelOf<LinearCrossEntropy>;
+  table["preference_loss"] = createKernelOf<PreferenceLoss>;
+  table["preference_loss_backward"] = createKernelOf<PreferenceLossBackward>;
 }
 
 } // namespace omnibal::rt::cuda

@@ -189,9 +189,12 @@ __global__ void __launch_bounds__(threads, 2)
     const CrossEntropyRow all = statistics<n>(row, s.width, 0);
     const float total = s.smoothing > 0 ? rowTotal<n>(row, s.width) : 0.f;
     const float norm = all.top + logf(all.sum), width = static_cast<float>(s.width);
-    if (slopes)
+    if (slopes) {
+      const float weight = s.rowWeights ? s.rowWeights[token] : 1.f;
       writeGradient<n>(row, slopes, s.width, all, target,
-                       {1 + 2 * s.z * norm, s.smoothing / width, 1 - s.smoothing});
+                       {weight * (1 + 2 * s.z * norm), weight * (s.smoothing / width),
+                        weight * (1 - s.smoothing)});
+    }
     if (threadIdx.x == 0) {
       float value = all.top - at + logf(all.sum);
       if (s.smoothing > 0)
@@ -263,7 +266,9 @@ bool packable(const CrossEntropyShape &s, const T *logits, const G *gradient) {
 }
 
 /// A chunk knows neither the mean of its row nor, before the last one, the row's sum.
-bool hasTerms(const CrossEntropyShape &s) { return s.smoothing != 0 || s.z != 0; }
+bool hasTerms(const CrossEntropyShape &s) {
+  return s.smoothing != 0 || s.z != 0 || s.rowWeights;
+}
 
 /// Calls run(the logits, the gradient, a compile-time pack size).
 template <typename Run>

@@ -22,6 +22,8 @@ struct CrossEntropyShape {
   /// Whole rows only: with L = log sum exp(x), the loss is
   /// L - (1 - smoothing) x[target] - smoothing mean(x) + z L^2.
   float smoothing = 0, z = 0;
+  /// Whole rows only, by token: what a row's gradient is multiplied by; null: 1.
+  const float *rowWeights = nullptr;
 };
 
 /// All classes at once. `gradient` may be `logits`, or null; `prediction` (arg max, the lowest of

@@ -24,8 +24,9 @@ __global__ void __launch_bounds__(threads)
     if (i / slotFloats != rank)
       slots[i] = 0;
   if (threadIdx.x == 0) {
-    encodeSums({losses[0], squaredNorm ? *squaredNorm : 0, losses[1]}, slots + rank * slotFloats);
-    losses[0] = losses[1] = 0;
+    encodeSums(sumsOf(losses, squaredNorm ? *squaredNorm : 0), slots + rank * slotFloats);
+    for (int kind = 0; kind < lossKinds; ++kind)
+      losses[kind] = 0;
   }
 }
 

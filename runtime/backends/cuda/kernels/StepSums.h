@@ -15,8 +15,8 @@ namespace omnibal::rt::cuda {
 /// *sum += the losses, added in double in an order that depends on `count` only.
 cudaError_t launchAddLosses(const float *losses, int64_t count, double *sum, cudaStream_t stream);
 
-/// Writes the slots of `ranks` ranks: this one's from its sums, zeros elsewhere. `losses`, of the
-/// tokens and of the routers, become 0. `squaredNorm` null: 0.
+/// Writes the slots of `ranks` ranks: this one's from its sums, zeros elsewhere. `losses`, one a
+/// kind, become 0. `squaredNorm` null: 0.
 cudaError_t launchEncodeSums(double *losses, const double *squaredNorm, int rank, int ranks,
                              float *slots, cudaStream_t stream);
 

@@ -53,6 +53,7 @@ RowLoss rowLoss(const float *logits, int64_t width, int64_t target, const LossTe
   return {loss, static_cast<int32_t>(arg)};
 }
 
+float floatAt(const TensorView &v, int64_t i) { return dataOf<float>(v)[i * v.strides[0]]; }
 int32_t intAt(const TensorView &v, int64_t i) { return dataOf<int32_t>(v)[i * v.strides[0]]; }
 
 /// Splits rows of `width` values among threads.
@@ -203,6 +204,8 @@ private:
       float *row = memory + r * width;
       RowLoss result =
           rowLoss(row, width, intAt(views[targets], token), terms, gradients() ? row : nullptr);
+      if (rowWeights >= 0 && gradients())
+        rowTable().scale(row, width, floatAt(views[rowWeights], token));
       dataOf<float>(vl)[token * vl.strides[0]] = result.loss;
       if (prediction >= 0)
         dataOf<int32_t>(views[prediction])[token * views[prediction].strides[0]] =

@@ -949,7 +949,7 @@ func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
 // linear_cross_entropy_grad_c3
 func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
   // expected-error @below {{it must be a finite number of at least 0}}
-  %r:3 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2 {z = 0x7FF0000000000000 : f64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>)
+  %r:3 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2 {z = 0x7FF0000000000000 : f64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>)
   return
 }
 
@@ -967,7 +967,7 @@ func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x4xf32>, %a2: tensor<5xi32>) {
 // linear_cross_entropy_grad_c1
 func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<6xf32>, %a3: tensor<5xi32>) {
   // expected-error @below {{bias must be [7]}}
-  %r:3 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2, %a3 : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<6xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>)
+  %r:3 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2, %a3 {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<6xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>)
   return
 }
 
@@ -976,7 +976,61 @@ func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<6xf32>, %a3
 // linear_cross_entropy_grad_c2
 func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
   // expected-error @below {{has a bias gradient but no bias}}
-  %r:4 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2 : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>, tensor<7xf32>)
+  %r:4 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2 {operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>, tensor<7xf32>)
+  return
+}
+
+// -----
+
+// linear_cross_entropy_grad_c4
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<6xf32>) {
+  // expected-error @below {{has row_weights [6] for targets [5]}}
+  %r:3 = omnibal.linear_cross_entropy_grad %a0, %a1, %a2, %a3 {operandSegmentSizes = array<i32: 1, 1, 0, 1, 1>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<6xf32>) -> (tensor<5xf32>, tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
+// preference_loss_c1
+func.func @f(%a0: tensor<5xf32>, %a1: tensor<6xi32>, %a2: tensor<4xf32>) {
+  // expected-error @below {{they must be lists, and losses as long as references}}
+  %r:4 = omnibal.preference_loss %a0, %a1, %a2 {beta = 0.1 : f64} : (tensor<5xf32>, tensor<6xi32>, tensor<4xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+// preference_loss_c2
+func.func @f(%a0: tensor<5xf32>, %a1: tensor<6xi32>, %a2: tensor<5xf32>) {
+  // expected-error @below {{beta is 0.0}}
+  %r:4 = omnibal.preference_loss %a0, %a1, %a2 {beta = 0.0 : f64} : (tensor<5xf32>, tensor<6xi32>, tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+
+// preference_loss_grad_c1
+func.func @f(%a0: tensor<1x5xf32>, %a1: tensor<6xi32>) {
+  // expected-error @below {{has losses [1, 5]}}
+  %r = omnibal.preference_loss_grad %a0, %a1, %a0 {beta = 0.1 : f64} : (tensor<1x5xf32>, tensor<6xi32>, tensor<1x5xf32>) -> tensor<1x5xf32>
+  return
+}
+
+// -----
+
+// preference_loss_grad_c2
+func.func @f(%a0: tensor<5xf32>, %a1: tensor<6xi32>, %a2: tensor<5xf32>) {
+  // expected-error @below {{it must be in [0, 0.5)}}
+  %r = omnibal.preference_loss_grad %a0, %a1, %a2 {beta = 0.1 : f64, smoothing = 0.5 : f64} : (tensor<5xf32>, tensor<6xi32>, tensor<5xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// preference_loss_grad_c3
+func.func @f(%a0: tensor<5xf32>, %a1: tensor<6xi32>, %a2: tensor<4xf32>) {
+  // expected-error @below {{has a gradient [4] of losses [5]}}
+  %r = omnibal.preference_loss_grad %a0, %a1, %a0, %a2 {beta = 0.1 : f64} : (tensor<5xf32>, tensor<6xi32>, tensor<5xf32>, tensor<4xf32>) -> tensor<5xf32>
   return
 }
 

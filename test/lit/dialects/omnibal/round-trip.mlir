@@ -539,8 +539,21 @@ func.func @row_gradients(%g: tensor<5x3xf32>, %m: tensor<1x5x3xf32>, %i: tensor<
 // CHECK: omnibal.linear_cross_entropy_grad 
 func.func @loss_gradients(%h: tensor<?x4xf32, #N4>, %w: tensor<7x4xf32>, %b: tensor<7xf32>, %t: tensor<?xi32, #N>) -> tensor<?xf32, #N> {
   %a:2 = omnibal.cross_entropy_grad %h, %t : (tensor<?x4xf32, #N4>, tensor<?xi32, #N>) -> (tensor<?xf32, #N>, tensor<?x4xf32, #N4>)
-  %c:4 = omnibal.linear_cross_entropy_grad %h, %w, %b, %t {scale = 0.5 : f64} : (tensor<?x4xf32, #N4>, tensor<7x4xf32>, tensor<7xf32>, tensor<?xi32, #N>) -> (tensor<?xf32, #N>, tensor<?x4xf32, #N4>, tensor<7x4xf32>, tensor<7xf32>)
+  %c:4 = omnibal.linear_cross_entropy_grad %h, %w, %b, %t {scale = 0.5 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<?x4xf32, #N4>, tensor<7x4xf32>, tensor<7xf32>, tensor<?xi32, #N>) -> (tensor<?xf32, #N>, tensor<?x4xf32, #N4>, tensor<7x4xf32>, tensor<7xf32>)
   return %c#0 : tensor<?xf32, #N>
+}
+
+// CHECK-LABEL: func.func @pairs_of_answers(
+// CHECK: omnibal.preference_loss %{{.*}} {beta = 1.000000e-01 : f64} :
+// CHECK: omnibal.preference_loss_grad %{{.*}} {beta = 1.000000e-01 : f64, smoothing = 2.000000e-01 : f64} :
+// CHECK: omnibal.preference_loss_grad 
+// CHECK: omnibal.linear_cross_entropy_grad 
+func.func @pairs_of_answers(%l: tensor<?xf32, #N>, %c: tensor<?xi32, #CU>, %r: tensor<?xf32, #N>, %h: tensor<?x4xf32, #N4>, %w: tensor<7x4xf32>, %t: tensor<?xi32, #N>) -> tensor<?xf32, #N> {
+  %y:4 = omnibal.preference_loss %l, %c, %r {beta = 0.1 : f64} : (tensor<?xf32, #N>, tensor<?xi32, #CU>, tensor<?xf32, #N>) -> (tensor<?xf32, #N>, tensor<?xf32, #N>, tensor<?xf32, #N>, tensor<?xf32, #N>)
+  %d = omnibal.preference_loss_grad %l, %c, %r {beta = 0.1 : f64, smoothing = 0.2 : f64} : (tensor<?xf32, #N>, tensor<?xi32, #CU>, tensor<?xf32, #N>) -> tensor<?xf32, #N>
+  %e = omnibal.preference_loss_grad %l, %c, %r, %d {beta = 0.1 : f64} : (tensor<?xf32, #N>, tensor<?xi32, #CU>, tensor<?xf32, #N>, tensor<?xf32, #N>) -> tensor<?xf32, #N>
+  %g:3 = omnibal.linear_cross_entropy_grad %h, %w, %t, %e {operandSegmentSizes = array<i32: 1, 1, 0, 1, 1>} : (tensor<?x4xf32, #N4>, tensor<7x4xf32>, tensor<?xi32, #N>, tensor<?xf32, #N>) -> (tensor<?xf32, #N>, tensor<?x4xf32, #N4>, tensor<7x4xf32>)
+  return %y#0 : tensor<?xf32, #N>
 }
 
 // CHECK: omnibal.parameter @model.bias :

@@ -139,7 +139,8 @@ TEST_F(CostTest, Convolution) {
 
 TEST_F(CostTest, LossHead) {
   OpCost cost = costOf("%h: tensor<?x8xf32, #N8>, %w: tensor<100x8xf32>, %t: tensor<?xi32, #N>",
-                       "%l:3 = omnibal.linear_cross_entropy_grad %h, %w, %t : "
+                       "%l:3 = omnibal.linear_cross_entropy_grad %h, %w, %t {operandSegmentSizes = "
+                       "array<i32: 1, 1, 0, 1, 0>} : "
                        "(tensor<?x8xf32, #N8>, tensor<100x8xf32>, tensor<?xi32, #N>) -> "
                        "(tensor<?xf32, #N>, tensor<?x8xf32, #N8>, tensor<100x8xf32>)");
   EXPECT_EQ(cost.flops, SymbolicDim(0, 0, 3 * 2 * 8 * 100)); // logits, dhidden, dweight

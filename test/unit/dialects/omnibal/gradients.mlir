@@ -478,6 +478,11 @@ func.func @linear_cross_entropy_plain(%h: tensor<?x3xf64, #N3>, %w: tensor<7x3xf
   %y = omnibal.linear_cross_entropy %h, %w, %t {smoothing = 0.1 : f64, z = 0.3 : f64} : (tensor<?x3xf64, #N3>, tensor<7x3xf64>, tensor<?xi32, #N>) -> tensor<?xf64, #N>
   return %y : tensor<?xf64, #N>
 }
+func.func @preference_loss(%l: tensor<5xf64>, %c: tensor<6xi32> {t.values = dense<[0, 2, 4, 5, 5, 5]> : tensor<6xi32>}) -> tensor<5xf64> {
+  %r = omnibal.constant dense<[-1.5, 9.0, 0.5, 9.0, 9.0]> : tensor<5xf64>
+  %y:4 = omnibal.preference_loss %l, %c, %r {beta = 0.7 : f64, smoothing = 0.2 : f64} : (tensor<5xf64>, tensor<6xi32>, tensor<5xf64>) -> (tensor<5xf64>, tensor<5xf64>, tensor<5xf64>, tensor<5xf64>)
+  return %y#0 : tensor<5xf64>
+}
 func.func @grouped_linear(%x: tensor<?x3xf64, #N3>, %w: tensor<4x2x3xf64>, %o: tensor<?xi32, #N> {t.values = dense<[1, 4, 0, 2, 3]> : tensor<5xi32>}, %b: tensor<5xi32> {t.values = dense<[0, 2, 2, 3, 5]> : tensor<5xi32>}) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>> {
   %y = omnibal.grouped_linear %x, %w, %o, %b : (tensor<?x3xf64, #N3>, tensor<4x2x3xf64>, tensor<?xi32, #N>, tensor<5xi32>) -> tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>>
   return %y : tensor<?x2xf64, affine_map<(d0, d1) -> (d1, 2)>>

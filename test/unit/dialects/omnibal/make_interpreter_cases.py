@@ -256,7 +256,42 @@ loss = token_losses(0.7 * hidden @ vocabulary.T + offset)
 gradients = torch.autograd.grad(loss.sum(), (hidden, vocabulary, offset))
 inputs = [u.detach() for u in (hidden, vocabulary, offset)] + [targets]
 case("linear_cross_entropy", "linear_cross_entropy", inputs, loss.detach(), "{scale = 0.7 : f64}")
-case("linear_cross_entropy_grad", "linear_cross_entropy_grad", inputs, (loss.detach(), *gradients), "{scale = 0.7 : f64}")
+case("linear_cross_entropy_grad", "linear_cross_entropy_grad", inputs, (loss.detach(), *gradients), "{scale = 0.7 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}")
+row_weights = torch.tensor([0.5, 7, -2, 0])
+case("linear_cross_entropy_grad_of_weighted_rows", "linear_cross_entropy_grad", [*inputs, row_weights],
+     (loss.detach(), *torch.autograd.grad((row_weights * token_losses(0.7 * hidden @ vocabulary.T + offset)).sum(),
+                                          (hidden, vocabulary, offset))),
+     "{scale = 0.7 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>}")
+
+# Pairs of 2 and 3 tokens, and of 1 and 1; two tokens belong to nobody.
+given = torch.tensor([0.5, 1.5, 0.25, 2, 1, 3, 0.75, 9, 9])
+borders = torch.tensor([0, 2, 5, 6, 7, 7, 7, 7, 7, 7], dtype=torch.int32)
+reference = torch.tensor([-3.0, 8, -2.5, 8, 8, -2.75, -1.5, 8, 8])
+
+
+def dpo(values, beta, smoothing):
+    """TRL's sigmoid loss and rewards, a pair."""
+    found = []
+    for begin, middle, end in ((0, 2, 5), (5, 6, 7)):
+        chosen, rejected = (beta * (-values[a:b].sum() - reference[a]) for a, b in ((begin, middle), (middle, end)))
+        margin = chosen - rejected
+        found.append((-F.logsigmoid(margin) * (1 - smoothing) - F.logsigmoid(-margin) * smoothing, chosen, rejected, (margin > 0).double()))
+    return tuple(torch.stack(column) for column in zip(*found))
+
+
+def at_first_rows(values):
+    return torch.zeros(9).index_put((torch.tensor([0, 5]),), values)
+
+
+leaf, of_pairs = given.clone().requires_grad_(), torch.tensor([2.0, 5, 5, 5, 5, -3, 5, 5, 5])
+case("preference_loss", "preference_loss", [given, borders, reference], tuple(map(at_first_rows, dpo(given, 0.5, 0.0))),
+     "{beta = 0.5 : f64}")
+case("preference_loss_smoothed", "preference_loss", [given, borders, reference], tuple(map(at_first_rows, dpo(given, 2.0, 0.2))),
+     "{beta = 2.0 : f64, smoothing = 0.2 : f64}")
+case("preference_loss_grad", "preference_loss_grad", [given, borders, reference],
+     torch.autograd.grad(dpo(leaf, 0.5, 0.0)[0].sum(), leaf)[0], "{beta = 0.5 : f64}")
+case("preference_loss_grad_of_weighted_pairs", "preference_loss_grad", [given, borders, reference, of_pairs],
+     torch.autograd.grad((dpo(leaf, 2.0, 0.2)[0] * of_pairs[[0, 5]]).sum(), leaf)[0], "{beta = 2.0 : f64, smoothing = 0.2 : f64}")
 
 scores = torch.tensor([[1.0, 4, 4, -2], [0, 3, -1, 5]])
 case("top_k", "top_k", [scores], torch.tensor([[1, 2, 0], [3, 1, 0]]), "{k = 3 : i64}")  # topk's ties have no order

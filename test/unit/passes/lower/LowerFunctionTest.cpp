@@ -234,7 +234,7 @@ func.func @backward(%x: !x {omnibal.role = "input", omnibal.index = 0 : i64},
     -> (!f {omnibal.role = "loss", omnibal.index = 0 : i64},
         !x {omnibal.role = "grad_input", omnibal.index = 0 : i64}) {
   %t = omnibal.batch_value "targets" : !i
-  %l, %d, %dw = omnibal.linear_cross_entropy_grad %x, %w, %t : (!x, tensor<5x64xf32>, !i) -> (!f, !x, tensor<5x64xf32>)
+  %l, %d, %dw = omnibal.linear_cross_entropy_grad %x, %w, %t {operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (!x, tensor<5x64xf32>, !i) -> (!f, !x, tensor<5x64xf32>)
   return %l, %d : !f, !x
 })";
 

@@ -66,6 +66,58 @@ TEST(Packing, PicturesThatTokensSee) {
   EXPECT_EQ(packed->tokenInputs["image_seen"], (Ints{1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1}));
 }
 
+/// Both answers of a pair see its pictures, which are there once.
+TEST(Packing, PairsOfAnswers) {
+  PackingRules r = rules();
+  r.tokensCap = 20;
+  r.tokenInputs = {"types"};
+  const Ints types = {0, 0, 0, 1, 1, 2, 2, 2, 3};
+  // "9 9 1" with the answer "2 3", and with "4"; and a pair without pictures.
+  Held a{"a", {9, 9, 1, 2, 3, 9, 9, 1, 4}, {-100, -100, -100, 2, 3, -100, -100, -100, 4}, 1},
+      b{"b", {5, 6, 5, 7}, {5, 6, -100, 7}, 0};
+  std::vector<SampleView> views = {b.view(), a.view()};
+  views[0].chosenTokens = 2;
+  views[0].reference = {-1.5f, -2.5f};
+  views[0].tokenInputs["types"] = std::span(types).first(4);
+  views[1].chosenTokens = 5;
+  views[1].reference = {-3.f, -4.f};
+  views[1].tokenInputs["types"] = types;
+  auto packed = pack(views, r);
+  ASSERT_TRUE(packed) << packed.status().message();
+  EXPECT_EQ(packed->tiles, 1);
+  EXPECT_EQ(packed->tokens, 13);
+  EXPECT_EQ(packed->inputIds, (Ints{5, 6, 5, 7, 9, 9, 1, 2, 3, 9, 9, 1, 4}));
+  EXPECT_EQ(packed->targets, (Ints{6, -1, 7, -1, -1, -1, 2, 3, -1, -1, -1, 4, -1}));
+  EXPECT_EQ(packed->positions, (Ints{0, 1, 0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3}));
+  EXPECT_EQ(packed->imageRows, (Ints{-1, -1, -1, -1, 0, 1, -1, -1, -1, 0, 1, -1, -1}));
+  EXPECT_EQ(packed->borders, (std::vector<int64_t>{0, 2, 4, 9, 13}));
+  EXPECT_EQ(packed->tokenInputs["types"], (Ints{0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 2, 2, 3}));
+  std::vector<float> references(13);
+  references[0] = -1.5f;
+  references[2] = -2.5f;
+  references[4] = -3.f;
+  references[9] = -4.f;
+  EXPECT_EQ(packed->references, references);
+  EXPECT_EQ(packed->pairs, 2);
+  EXPECT_EQ(packed->samples(), 2);
+  EXPECT_EQ(packed->labelTokens, 5);
+  EXPECT_EQ(packed->losses(), 2);
+}
+
+TEST(Packing, TokensThatSeePicturesOfTheirPair) {
+  PackingRules r = rules();
+  r.tokensPerTile = 1;
+  r.tilesCap = r.tokensCap = 20;
+  r.seesPictures = true;
+  Held a{"a", {9, 1}, {}, 1}, b{"b", {9, 1, 9, 2, 9, 9, 3}, {}, 2};
+  std::vector<SampleView> views = {a.view(), b.view()};
+  views[1].chosenTokens = 4;
+  auto packed = pack(views, r);
+  ASSERT_TRUE(packed) << packed.status().message();
+  EXPECT_EQ(packed->tokenInputs["image_begins"], (Ints{0, 0, 1, 1, 2, 2, 1, 1, 1}));
+  EXPECT_EQ(packed->tokenInputs["image_ends"], (Ints{1, 1, 2, 2, 3, 3, 2, 3, 3}));
+}
+
 TEST(Packing, NothingAtAll) {
   auto packed = pack({}, rules());
   ASSERT_TRUE(packed);

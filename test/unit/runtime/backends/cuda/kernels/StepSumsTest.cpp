@@ -20,13 +20,14 @@ struct Ranks {
     const int count = static_cast<int>(sums.size());
     std::vector<float> all(count * slotFloats, 0.f);
     for (int r = 0; r < count; ++r) {
-      double losses[] = {sums[r].loss, sums[r].routerLoss};
+      double losses[] = {sums[r].loss, sums[r].routerLoss, sums[r].chosenReward,
+                         sums[r].rejectedReward, sums[r].preferred};
       std::vector<float> mine(count * slotFloats, NAN);
       EXPECT_EQ(
           cuda::launchEncodeSums(losses, &sums[r].squaredNorm, r, count, mine.data(), nullptr),
           cudaSuccess);
-      EXPECT_EQ(losses[0], 0); // the next step begins
-      EXPECT_EQ(losses[1], 0);
+      for (double loss : losses)
+        EXPECT_EQ(loss, 0); // the next step begins
       for (size_t i = 0; i < all.size(); ++i)
         all[i] += mine[i]; // as a reduction does
     }
@@ -56,13 +57,17 @@ TEST(CudaStepSums, LossesAddUp) {
 }
 
 TEST(CudaStepSums, EveryDoubleArrivesWithItsBits) {
-  Ranks ranks{{{1.0 / 3, 1e-300, 1.0 / 7}, {-infinity, 1e300}, {0.1 + 0.2, 5, -2.5e-9}}};
+  Ranks ranks{
+      {{1.0 / 3, 1e-300, 1.0 / 7}, {-infinity, 1e300}, {0.1 + 0.2, 5, -2.5e-9, -1.0 / 3, 0.7, 3}}};
   std::vector<float> all = ranks.slots();
   for (size_t r = 0; r < ranks.sums.size(); ++r) {
     StepSums got = decodeSums(&all[r * slotFloats]);
     EXPECT_EQ(got.loss, ranks.sums[r].loss);
     EXPECT_EQ(got.squaredNorm, ranks.sums[r].squaredNorm);
     EXPECT_EQ(got.routerLoss, ranks.sums[r].routerLoss);
+    EXPECT_EQ(got.chosenReward, ranks.sums[r].chosenReward);
+    EXPECT_EQ(got.rejectedReward, ranks.sums[r].rejectedReward);
+    EXPECT_EQ(got.preferred, ranks.sums[r].preferred);
   }
 }
 
