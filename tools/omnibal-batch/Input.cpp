@@ -6,6 +6,7 @@
 #include "tools/report/Progress.h"
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -145,15 +146,39 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
   return inputs;
 }
 
+Result<std::vector<MixPhase>> parseMixAt(const std::vector<std::string> &texts) {
+  std::vector<MixPhase> phases;
+  for (const std::string &text : texts) {
+    MixPhase phase;
+    const char *at = text.data(), *end = at + text.size();
+    auto [equals, error] = std::from_chars(at, end, phase.epoch);
+    bool isRight = error == std::errc() && equals < end && *equals == '=' && phase.epoch >= 1;
+    for (at = equals; isRight && at < end;) { // at '=' or ','
+      double weight = -1;
+      auto [next, wrong] = std::from_chars(at + 1, end, weight);
+      isRight = wrong == std::errc() && weight >= 0 && (next == end || *next == ',');
+      phase.weights.push_back(weight);
+      at = next;
+    }
+    if (!isRight)
+      return invalid("--mix-at: \"" + text +
+                     "\" is not EPOCH=WEIGHT,WEIGHT,... with an epoch of 1 or more and weights of "
+                     "0 or more");
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
 Result<SampleLengths> readMix(const std::vector<WeightedInput> &inputs,
                               const ShardPictures &pictures, const LoadCost &cost, Mix &mix) {
+  MixPhase &first = mix.phases.emplace_back();
   SampleLengths all;
   for (const WeightedInput &input : inputs) {
     OMNIBAL_ASSIGN_OR_RETURN(SampleLengths one, readLengths({input.path}, pictures, cost));
     for (int64_t i = 0; i < one.size(); ++i)
       all.add(one, i);
     mix.sizes.push_back(one.size());
-    mix.weights.push_back(input.weight);
+    first.weights.push_back(input.weight);
   }
   mix.samples = all.size();
   return all;

@@ -79,6 +79,10 @@ bool parseCurriculum(const std::string &text, ToolOptions &o) {
 std::string check(const ToolOptions &o) {
   if (o.inputs.empty() == o.mix.empty())
     return "either a table of lengths (or shards) or --mix is required";
+  if (o.mix.empty() && (!o.mixAt.empty() || o.epochSamples > 0))
+    return "--mix-at and --epoch-samples need --mix";
+  if (o.window > 0 && (!o.mixAt.empty() || o.epochSamples > 0))
+    return "--window has no epochs; it excludes --mix-at and --epoch-samples";
   if (std::string problem = checkLengthGroups(o); !problem.empty())
     return problem;
   if (std::string problem = o.lengthGroups.empty() ? checkAuto(o) : ""; !problem.empty())
@@ -130,6 +134,14 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
          "an epoch, which has as many samples as they have together. Samples are numbered "
          "in one go, in this order")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--mix-at", o.mixAt,
+                 "EPOCH=WEIGHT,WEIGHT,... ...: with --mix, weights of its data sets, in its order, "
+                 "from an epoch on")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--epoch-samples", o.epochSamples,
+                 "With --mix: samples of an epoch (default: as many as the data sets have "
+                 "together)")
+      ->check(wholeNumber(1, int64_t{1} << 40));
   app.add_option("--preprocess", o.preprocess,
                  "preprocessor_config.json of a model of dynamic resolution: tiles are then the "
                  "pictures' units of merge_size x merge_size patches, which become one token each; "

@@ -15,8 +15,10 @@ struct ToolOptions {
   std::string preprocess; ///< of a model of dynamic resolution
   BatchOptions batching;  ///< without the cost, which is in a file
   bool json = false;
-  std::vector<std::string> mix; ///< FILE=WEIGHT
-  int64_t window = 0;           ///< 0: all samples at once
+  std::vector<std::string> mix;   ///< FILE=WEIGHT
+  std::vector<std::string> mixAt; ///< EPOCH=WEIGHT,WEIGHT,...
+  int64_t epochSamples = 0;       ///< of a mix; 0: as many as the data sets have together
+  int64_t window = 0;             ///< 0: all samples at once
   bool autoCaps = false;
   double memoryLimitBytes = 0; ///< for --auto; 0: no limit
   int64_t samplesPerStep = 0, tokensPerStep = 0;

@@ -153,6 +153,10 @@ private:
     OMNIBAL_RETURN_IF_ERROR(read.status());
     lengths = *std::move(read);
     if (record.mix.isSet()) {
+      OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixPhase> later, parseMixAt(options.mixAt));
+      record.mix.phases.insert(record.mix.phases.end(), later.begin(), later.end());
+      if (options.epochSamples > 0)
+        record.mix.samples = options.epochSamples;
       OMNIBAL_ASSIGN_OR_RETURN(
           drawn, drawEpoch(lengths, record.mix, record.options.seed, record.options.epoch));
     }

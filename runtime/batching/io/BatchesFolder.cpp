@@ -1,6 +1,5 @@
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/batching/io/Npy.h"
-#include "runtime/batching/pack/Mixture.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/JsonField.h"
 #include <algorithm>
@@ -62,13 +61,30 @@ Status appendLengths(NpyWriter &file, const SampleLengths &lengths) {
   return Status::ok();
 }
 
+nlohmann::ordered_json mixJson(const Mix &mix) {
+  nlohmann::ordered_json object = {
+      {"sizes", mix.sizes}, {"weights", mix.phases[0].weights}, {"samples", mix.samples}};
+  for (size_t i = 1; i < mix.phases.size(); ++i)
+    object["later"].push_back({{"epoch", mix.phases[i].epoch}, {"weights", mix.phases[i].weights}});
+  return object;
+}
+
 Mix readMix(JsonField object) {
   Mix mix;
   mix.samples = object["samples"].integer(1);
   mix.sizes = object["sizes"].list([](JsonField size) { return size.integer(0, INT32_MAX); });
-  mix.weights = object["weights"].list([](JsonField weight) { return weight.number(); });
-  if (mix.sizes.empty() || mix.sizes.size() != mix.weights.size())
-    object.fail("\"sizes\" and \"weights\" are not lists of the same length");
+  auto weightsOf = [](JsonField phase) {
+    return phase["weights"].list([](JsonField weight) { return weight.number(); });
+  };
+  mix.phases = {{0, weightsOf(object)}};
+  if (object.has("later"))
+    for (MixPhase &phase : object["later"].list([&](JsonField each) {
+           return MixPhase{each["epoch"].integer(1, largestEpoch), weightsOf(each)};
+         }))
+      mix.phases.push_back(std::move(phase));
+  for (const MixPhase &phase : mix.phases)
+    if (mix.sizes.empty() || mix.sizes.size() != phase.weights.size())
+      object.fail("\"sizes\" and \"weights\" are not lists of the same length");
   return mix;
 }
 
@@ -189,9 +205,7 @@ ordered_json describe(const BatchesRecord &record, const Batches &batches) {
   if (record.knowsPictures)
     object["picture_sizes"] = true;
   if (record.mix.isSet())
-    object["mix"] = {{"sizes", record.mix.sizes},
-                     {"weights", record.mix.weights},
-                     {"samples", record.mix.samples}};
+    object["mix"] = mixJson(record.mix);
   object["before"] = statisticsJson(record.before, o.cost);
   object["after"] = statisticsJson(record.after, o.cost);
   object["seconds"] = record.seconds;
@@ -343,7 +357,7 @@ Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint6
   if (begins.back() != lengths.size())
     return Status(Code::Internal, "the mix is one of other data sets");
   OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixedSample> samples,
-                           mixedEpoch(mix.sizes, mix.weights, mix.samples, seed, epoch));
+                           mixedEpoch(mix.sizes, mix.phases, mix.samples, seed, epoch));
   MixedEpoch drawn;
   for (const MixedSample &sample : samples) {
     int64_t number = begins[sample.source] + sample.number;

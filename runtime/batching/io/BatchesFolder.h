@@ -16,6 +16,7 @@
 #define RUNTIME_BATCHING_IO_BATCHESFOLDER_H
 
 #include "runtime/batching/Balance.h"
+#include "runtime/batching/pack/Mixture.h"
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -32,9 +33,9 @@ std::optional<Oversize> oversizeNamed(std::string_view name);
 /// Several data sets in given shares; if it is not set, there is one data set, with every sample
 /// once per epoch. Samples of all data sets are numbered in one sequence, in the order of `sizes`.
 struct Mix {
-  std::vector<int64_t> sizes;  ///< samples of each data set
-  std::vector<double> weights; ///< share of an epoch's samples, relative to the others'
-  int64_t samples = 0;         ///< of an epoch
+  std::vector<int64_t> sizes;   ///< samples of each data set
+  std::vector<MixPhase> phases; ///< shares of an epoch's samples, relative to the others'
+  int64_t samples = 0;          ///< of an epoch
   bool isSet() const { return !sizes.empty(); }
 };
 

@@ -9,8 +9,7 @@
 namespace omnibal::rt {
 namespace {
 
-Status checkMixture(const std::vector<int64_t> &sizes, const std::vector<double> &weights,
-                    int64_t total, int64_t epoch) {
+Status checkWeights(const std::vector<int64_t> &sizes, const std::vector<double> &weights) {
   if (sizes.size() != weights.size() || sizes.empty())
     return invalid(std::to_string(weights.size()) + " weights for " + std::to_string(sizes.size()) +
                    " data sets: one for each is needed");
@@ -28,6 +27,22 @@ Status checkMixture(const std::vector<int64_t> &sizes, const std::vector<double>
   }
   if (sum <= 0)
     return invalid("all weights of the data sets are 0");
+  return Status::ok();
+}
+
+Status checkMixture(const std::vector<int64_t> &sizes, const std::vector<MixPhase> &phases,
+                    int64_t total, int64_t epoch) {
+  if (phases.empty() || phases[0].epoch != 0)
+    return invalid("the weights of epoch 0 are missing");
+  for (size_t i = 0; i < phases.size(); ++i) {
+    if (i > 0 && (phases[i].epoch <= phases[i - 1].epoch || phases[i].epoch > largestEpoch))
+      return invalid("weights from epoch " + std::to_string(phases[i].epoch) +
+                     " on come after those from epoch " + std::to_string(phases[i - 1].epoch) +
+                     " on; later ones must begin later");
+    OMNIBAL_RETURN_IF_ERROR(
+        checkWeights(sizes, phases[i].weights)
+            .context("weights from epoch " + std::to_string(phases[i].epoch) + " on"));
+  }
   if (total < 1 || epoch < 0 || total > (int64_t(1) << 40) || epoch > largestEpoch)
     return invalid("a mixture of " + std::to_string(total) + " samples in epoch " +
                    std::to_string(epoch) + " is not possible");
@@ -56,15 +71,21 @@ std::vector<int64_t> sharesOf(const std::vector<double> &weights, int64_t total)
 } // namespace
 
 Result<std::vector<MixedSample>> mixedEpoch(const std::vector<int64_t> &sizes,
-                                            const std::vector<double> &weights, int64_t total,
+                                            const std::vector<MixPhase> &phases, int64_t total,
                                             uint64_t seed, int64_t epoch) {
-  OMNIBAL_RETURN_IF_ERROR(checkMixture(sizes, weights, total, epoch));
-  std::vector<int64_t> shares = sharesOf(weights, total);
+  OMNIBAL_RETURN_IF_ERROR(checkMixture(sizes, phases, total, epoch));
+  std::vector<int64_t> shares, used(sizes.size()); // of this epoch, and of those before it
+  for (size_t p = 0; p < phases.size() && phases[p].epoch <= epoch; ++p) {
+    shares = sharesOf(phases[p].weights, total);
+    const int64_t end = p + 1 < phases.size() ? std::min(phases[p + 1].epoch, epoch) : epoch;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      used[i] += (end - phases[p].epoch) * shares[i];
+  }
   std::vector<MixedSample> samples;
   samples.reserve(total);
   std::vector<uint32_t> order;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    int64_t at = epoch * shares[i], end = at + shares[i], shuffled = -1;
+    int64_t at = used[i], end = at + shares[i], shuffled = -1;
     for (; at < end; ++at) {
       if (int64_t pass = at / sizes[i]; pass != shuffled) {
         order.resize(sizes[i]);

@@ -15,14 +15,22 @@ struct MixedSample {
   bool operator==(const MixedSample &) const = default;
 };
 
+/// Weights of the data sets from an epoch on.
+struct MixPhase {
+  int64_t epoch = 0;
+  std::vector<double> weights;
+  bool operator==(const MixPhase &) const = default;
+};
+
 /// Returns the `total` samples of an epoch: data set i has the share weights[i] of them (to the
-/// nearest whole number). Each data set is used again and again, in a new order every time, and
-/// continues where the epoch before stopped, so that at any time the numbers of uses of its samples
-/// differ by at most one. The result is a function of the arguments alone. There must be as many
-/// weights as sizes and at least one; no weight is negative, not all are 0, and an empty data set
-/// with a weight is an error.
+/// nearest whole number), with the weights of the last phase that has begun. Each data set is used
+/// again and again, in a new order every time, and continues where the epoch before stopped, so
+/// that at any time the numbers of uses of its samples differ by at most one. The result is a
+/// function of the arguments alone. The first phase begins with epoch 0, and the others follow in
+/// order. There must be as many weights as sizes and at least one; no weight is negative, not all
+/// are 0, and an empty data set with a weight is an error.
 Result<std::vector<MixedSample>> mixedEpoch(const std::vector<int64_t> &sizes,
-                                            const std::vector<double> &weights, int64_t total,
+                                            const std::vector<MixPhase> &phases, int64_t total,
                                             uint64_t seed, int64_t epoch);
 
 /// Which data set the next sample comes from, so that after any number of samples the shares are

@@ -161,7 +161,9 @@ uint64_t identityOf(const Composition &composition) {
   if (o.cost.tileSquareNs > 0)
     settings.push_back(o.cost.tileSquareNs);
   if (const Mix &mix = composition.mix; mix.isSet())
-    settings.push_back({mix.sizes, mix.weights, mix.samples});
+    settings.push_back({mix.sizes, mix.phases[0].weights, mix.samples});
+  for (size_t i = 1; i < composition.mix.phases.size(); ++i)
+    settings.push_back({composition.mix.phases[i].epoch, composition.mix.phases[i].weights});
   uint64_t state = fnv1a(settings.dump());
   for (const std::vector<int32_t> *list : {&composition.lengths.tiles, &composition.lengths.tokens})
     state = fnv1aWords(std::span<const int32_t>(*list), state);

@@ -62,6 +62,22 @@ class Choices(ToolTest):
             result = call("--tiles", 9, "--tokens", 9, "--json", "--mix", bad, code=1)
             self.assertIn("FILE=WEIGHT", result.stderr)
 
+    def test_weights_that_change(self):
+        tables = self.table(some_lengths(300, 1), "a.csv"), self.table(some_lengths(100, 2), "b.csv")
+        flags = ("--mix", f"{tables[0]}=1", f"{tables[1]}=3", "--tiles", 9, "--tokens", 4096, "--ranks", 2, "--epoch-samples", 200)
+        for epoch, small in ((0, 50), (1, 50), (2, 200), (3, 100)):
+            call(*flags, "--mix-at", "2=1,0", "3=1,1", "--epoch", epoch, "-o", self.path("out"))
+            out = Folder(self.path("out"))
+            self.assertEqual(out.json["mix"], dict(sizes=[300, 100], weights=[1, 3], samples=200, later=[
+                dict(epoch=2, weights=[1, 0]), dict(epoch=3, weights=[1, 1])]))
+            self.assertEqual(len(out.samples), 200)
+            self.assertEqual((out.samples < 300).sum(), small)
+        for bad, says in ((("--mix-at", "0=1,1"), "is not EPOCH=WEIGHT"), (("--mix-at", "2=1,"), "is not EPOCH=WEIGHT"), (("--mix-at", "2=1,x"), "is not EPOCH=WEIGHT"),
+                          (("--mix-at", "2=1"), "1 weights for 2 data sets"), (("--mix-at", "3=1,1", "2=1,1"), "later ones must begin later"),
+                          (("--mix-at", "2=0,0"), "weights from epoch 2 on: all weights of the data sets are 0")):
+            self.assertIn(says, call(*flags, *bad, "--json", code=1).stderr)
+        self.assertIn("--mix-at and --epoch-samples need --mix", call(tables[0], "--tiles", 9, "--tokens", 4096, "--mix-at", "1=1", "--json", code=2).stderr)
+
     def test_mixture(self):
         first, second = some_lengths(3000, 1), some_lengths(1000, 2)
         tables = self.table(first, "a.csv"), self.table(second, "b.csv")

@@ -137,7 +137,7 @@ TEST(BatchesFolder, LaterEpochsOfAMix) {
     first.lengths.tokens.push_back(10 + i);
   }
   first.options = {.tilesCap = 9, .tokensCap = 1000, .ranks = 2, .cost = {}};
-  first.mix = {{100, 200}, {3, 1}, 300};
+  first.mix = {{100, 200}, {{0, {3, 1}}, {4, {0, 1}}, {6, {1, 1}}}, 300};
   auto batches = compose(first, 0);
   ASSERT_TRUE(batches) << batches.status().message();
   BatchesRecord record;
@@ -148,7 +148,7 @@ TEST(BatchesFolder, LaterEpochsOfAMix) {
   auto read = readComposition(folder.path);
   ASSERT_TRUE(read) << read.status().message();
   EXPECT_EQ(read->mix.sizes, first.mix.sizes);
-  EXPECT_EQ(read->mix.weights, first.mix.weights);
+  EXPECT_EQ(read->mix.phases, first.mix.phases);
   auto again = compose(*read, 0), later = compose(*read, 3);
   ASSERT_TRUE(again && later);
   EXPECT_EQ(again->samples, batches->samples);
@@ -158,6 +158,13 @@ TEST(BatchesFolder, LaterEpochsOfAMix) {
     EXPECT_EQ(std::count_if(epoch->samples.begin(), epoch->samples.end(),
                             [](int64_t sample) { return sample < 100; }),
               225);
+  for (auto [epoch, expected] : {std::pair{4, 0}, {5, 0}, {6, 150}, {60, 150}}) {
+    auto changed = compose(*read, epoch);
+    ASSERT_TRUE(changed) << changed.status().message();
+    EXPECT_EQ(std::count_if(changed->samples.begin(), changed->samples.end(),
+                            [](int64_t sample) { return sample < 100; }),
+              expected);
+  }
   // What a mix says of later epochs is not more than the first one has.
   BatchesUse use;
   use.layout = {1, 2};
