@@ -42,13 +42,9 @@ std::vector<const KernelCall *> callsOf(const Function &function) {
     follows[b] = role == Role::GradOutput || role == Role::Held;
     backward |= follows[b] || role == Role::GradInput || role == Role::ParameterGrad;
   }
-  // The head's loss of tokens is computed in its backward alone.
-  bool ofPairs = false;
-  for (const KernelCall &call : function.calls) {
-    loss |= find(call, "targets") != nullptr;
-    ofPairs |= call.kernel == preferenceGradient;
-  }
-  loss &= !ofPairs;
+  // The head's loss is computed in its backward alone, but for one of pairs that forward has kept.
+  for (const KernelCall &call : function.calls)
+    loss |= find(call, "targets") && !find(call, "row_weights");
   std::vector<const KernelCall *> list;
   for (const KernelCall &call : function.calls) {
     bool fromGradients = call.kernel == preferenceGradient;

@@ -20,6 +20,23 @@ def pair_of(sample):
             "chosen_tokens": len(sample["input_ids"])}
 
 
+def write_singles(source, path):
+    """Both sequences of the pairs that have no pictures, as samples KEY-chosen and KEY-rejected; returns the keys."""
+    keys = []
+    with tarfile.open(source) as tar, tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as out:
+        for member in tar:
+            sample = json.loads(tar.extractfile(member).read()) if member.name.endswith(".json") else {"images": 1}
+            if sample["images"] > 0:
+                continue
+            keys.append(member.name[:-5])
+            for side, (ids, labels) in (("chosen", (sample["input_ids"], sample["labels"])), ("rejected", rejected(sample))):
+                data = json.dumps({"input_ids": ids, "labels": labels, "images": 0}).encode()
+                info = tarfile.TarInfo(f"{keys[-1]}-{side}.json")
+                info.size = len(data)
+                out.addfile(info, io.BytesIO(data))
+    return keys
+
+
 def write_pairs(source, path, change=lambda key, pair: pair):
     """The shard as one of pairs; `change` gives what is written in place of a pair, or None for none."""
     with tarfile.open(source) as tar, tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as out:

@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judgement import Float32  # noqa: E402
-from preference_pairs import caps_of_pairs, write_pairs  # noqa: E402
+from preference_pairs import caps_of_pairs, write_pairs, write_singles  # noqa: E402
 from reference_losses import write_steps  # noqa: E402
 
 BIN, DATA = sys.argv[1:3]
@@ -147,6 +147,23 @@ class Losses(Case):
         for flags in ((), ("--layouts", "none")):
             with self.subTest(flags=flags):
                 self.judge(self.train(self.compile(case, "--model-parallel", 2, *flags), case)[1], case)
+
+    def test_work_is_that_of_the_sequences(self):
+        """Whatever the loss needs twice: no more operations are counted than for the same sequences alone."""
+        keys = write_singles(os.path.join(self.model, "data-000000.tar"), self.path("singles.tar"))[:8]
+        self.assertEqual(len(keys), 8)
+        groups = [keys[i:i + 2] for i in range(0, 8, 2)]
+        case = {**self.cases["dpo"], "steps": [{"groups": groups}]}
+        singles = [{"groups": [[f"{key}-{side}" for key in group for side in ("chosen", "rejected")] for group in groups]}]
+        of = {}
+        for remat in ("none", "full"):
+            program = self.compile(case, "--remat", remat, caps=(8, 400))
+            of[remat] = self.train(program, case)[1][0]
+        plain = {**case, "compile_flags": [], "steps": singles}
+        of["plain"] = self.train(self.compile(plain, caps=(8, 400)), plain, reference=None, data=self.path("singles.tar"))[1][0]
+        for name in ("tokens", "label_tokens", "model_flops"):
+            self.assertEqual([line[name] for line in of.values()], 3 * [of["plain"][name]], name)
+        self.assertEqual((of["none"]["samples"], of["plain"]["samples"]), (8, 16))
 
     def test_adapters(self):
         case = self.cases["lora"]
