@@ -1,8 +1,8 @@
 //===- RowSquares.cpp - `row_squares`: squared norms of a weight with its adapter -------------===//
 //
 // weight + scale * b a is in memory nowhere: some columns of a row at a time are summed up in
-// registers and squared. Weights whose rows lie apart, or are codes, become numbers on the stack
-// first. A row's result is one sum in the order of the columns, whoever computes it.
+// registers and squared. Weights that lie transposed, or are codes, become some rows of numbers on
+// the stack first. A row's result is one sum in the order of the columns, whoever computes it.
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
@@ -28,7 +28,7 @@ public:
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkViews(views));
     const int64_t rows = views[b].shape[0], rank = views[b].shape[1];
-    // So few rows that their factors stay in a cache, and that there is work for all threads.
+    // So few rows that their factors stay in a cache.
     const int64_t strip = std::clamp<int64_t>(8192 / std::max<int64_t>(rank, 1), 1, mostRows);
     pool.parallelFor((rows + strip - 1) / strip, [&](int64_t task, int) {
       sumStrip(views, task * strip, std::min(strip, rows - task * strip));
@@ -37,8 +37,13 @@ public:
   }
 
 private:
-  static constexpr int64_t mostRows = 32, panel = 512;
-  using Panel = std::array<float, panel>;
+  /// Of a panel of the weight.
+  static constexpr int64_t mostRows = 16, width = 512;
+  using Panel = std::array<float, mostRows * width>;
+  struct Lines {
+    const float *data;
+    int64_t stride;
+  };
 
   Status checkViews(std::span<const TensorView> views) const {
     const TensorView &va = views[a], &vb = views[b];
@@ -73,34 +78,38 @@ private:
         factors[static_cast<size_t>(row * rank + r)] =
             scale * dataOf<float>(vb)[(first + row) * vb.strides[0] + r * vb.strides[1]];
     std::array<float, mostRows> sums{};
-    for (int64_t col = 0; col < cols; col += panel) {
-      const int64_t count = std::min(panel, cols - col);
-      for (int64_t row = 0; row < rows; ++row) {
-        Panel numbers;
-        const float *x = rowOf(views, first + row, col, count, numbers);
-        sums[static_cast<size_t>(row)] += rowTable().squaresOfSum(
-            x, dataOf<float>(va) + col, va.strides[0], factors.data() + row * rank, rank, count);
-      }
+    Panel numbers;
+    // As many columns as let those of `a` stay in a cache.
+    const int64_t step =
+        std::clamp<int64_t>(6144 / std::max<int64_t>(rank, 1) / 64 * 64, 64, width);
+    for (int64_t col = 0; col < cols; col += step) {
+      const MatrixWindow window{first, col, rows, std::min(step, cols - col)};
+      const Lines lines = linesOf(views, window, numbers);
+      rowTable().addSquares({lines.data, lines.stride, rows, dataOf<float>(va) + col, va.strides[0],
+                             rank, window.cols, factors.data(), sums.data()});
     }
     for (int64_t row = 0; row < rows; ++row)
       dataOf<float>(vr)[(first + row) * vr.strides[0]] = sums[static_cast<size_t>(row)];
   }
 
-  /// Some columns of a row of the weight: where they lie, or in `numbers`.
-  const float *rowOf(std::span<const TensorView> views, int64_t row, int64_t col, int64_t count,
-                     Panel &numbers) const {
+  /// A window of the weight as dense rows: where they lie, or in `numbers`.
+  Lines linesOf(std::span<const TensorView> views, const MatrixWindow &window,
+                Panel &numbers) const {
     const TensorView &vw = views[weight];
     if (kind != Quantization::None) {
       const QuantizedShape shape{kind, views[b].shape[0], views[a].shape[1]};
-      dequantize(shape, dataOf<int32_t>(vw), {row, col, 1, count}, numbers.data(), count);
-      return numbers.data();
+      dequantize(shape, dataOf<int32_t>(vw), window, numbers.data(), width);
+      return {numbers.data(), width};
     }
-    const float *from = dataOf<float>(vw) + row * vw.strides[0] + col * vw.strides[1];
+    const float *from = dataOf<float>(vw) + window.row * vw.strides[0] + window.col * vw.strides[1];
     if (vw.strides[1] == 1)
-      return from;
-    for (int64_t i = 0; i < count; ++i)
-      numbers[static_cast<size_t>(i)] = from[i * vw.strides[1]];
-    return numbers.data();
+      return {from, vw.strides[0]};
+    // Columns one after the other, which are dense where rows are not.
+    for (int64_t i = 0; i < window.cols; ++i)
+      for (int64_t row = 0; row < window.rows; ++row)
+        numbers[static_cast<size_t>(row * width + i)] =
+            from[row * vw.strides[0] + i * vw.strides[1]];
+    return {numbers.data(), width};
   }
 
   int weight, a, b, result;

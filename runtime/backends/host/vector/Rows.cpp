@@ -68,31 +68,46 @@ void add(const float *x, float *y, int64_t n) {
     y[i] += x[i];
 }
 
-float squaresOfSum(const float *x, const float *rows, int64_t stride, const float *factors,
-                   int64_t count, int64_t n) {
-  constexpr int wide = 4;
-  Vec sums[wide] = {};
+/// The same for so many rows at a time, which share what is read of a.
+template <int rows> void squareSome(const omnibal::rt::SquaredRows &q, int64_t first) {
+  constexpr int wide = 2;
+  const float *x = q.x + first * q.xStride, *factors = q.factors + first * q.depth;
+  Vec sums[rows][wide] = {};
   int64_t i = 0;
-  for (; i + wide * lanes <= n; i += wide * lanes) {
-    Vec y[wide];
-    for (int k = 0; k < wide; ++k)
-      y[k] = load(x + i + k * lanes);
-    for (int64_t r = 0; r < count; ++r) {
-      const Vec factor = splat(factors[r]);
-      const float *row = rows + r * stride + i;
+  for (; i + wide * lanes <= q.n; i += wide * lanes) {
+    Vec y[rows][wide];
+    for (int row = 0; row < rows; ++row)
       for (int k = 0; k < wide; ++k)
-        y[k] += factor * load(row + k * lanes);
+        y[row][k] = load(x + row * q.xStride + i + k * lanes);
+    for (int64_t r = 0; r < q.depth; ++r) {
+      Vec of[wide];
+      for (int k = 0; k < wide; ++k)
+        of[k] = load(q.a + r * q.aStride + i + k * lanes);
+      for (int row = 0; row < rows; ++row)
+        for (int k = 0; k < wide; ++k)
+          y[row][k] += splat(factors[row * q.depth + r]) * of[k];
     }
-    for (int k = 0; k < wide; ++k)
-      sums[k] += y[k] * y[k];
+    for (int row = 0; row < rows; ++row)
+      for (int k = 0; k < wide; ++k)
+        sums[row][k] += y[row][k] * y[row][k];
   }
-  for (; i < n; i += lanes) {
-    Vec y = loadPart(x + i, n - i);
-    for (int64_t r = 0; r < count; ++r)
-      y += splat(factors[r]) * loadPart(rows + r * stride + i, n - i);
-    sums[0] += y * y;
-  }
-  return sumLanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; i < q.n; i += lanes)
+    for (int row = 0; row < rows; ++row) {
+      Vec y = loadPart(x + row * q.xStride + i, q.n - i);
+      for (int64_t r = 0; r < q.depth; ++r)
+        y += splat(factors[row * q.depth + r]) * loadPart(q.a + r * q.aStride + i, q.n - i);
+      sums[row][0] += y * y;
+    }
+  for (int row = 0; row < rows; ++row)
+    q.sums[first + row] += sumLanes(sums[row][0] + sums[row][1]);
+}
+
+void addSquares(const omnibal::rt::SquaredRows &q) {
+  int64_t row = 0;
+  for (; row + 4 <= q.rows; row += 4)
+    squareSome<4>(q, row);
+  for (; row < q.rows; ++row)
+    squareSome<1>(q, row);
 }
 
 template <bool inverse>
@@ -124,5 +139,5 @@ void rotate(const float *x0, const float *x1, const float *c0, const float *c1, 
 } // namespace
 
 namespace omnibal::rt::OMNIBAL_ISA {
-const RowTable rowTable = {largest, sumExp, expAndSum, scale, add, squaresOfSum, rotate};
+const RowTable rowTable = {largest, sumExp, expAndSum, scale, add, addSquares, rotate};
 }

@@ -7,6 +7,16 @@
 
 namespace omnibal::rt {
 
+/// `rows` rows of n numbers, x; `depth` rows of as many, a; and for each row of x, `depth` factors.
+struct SquaredRows {
+  const float *x = nullptr;
+  int64_t xStride = 0, rows = 0;
+  const float *a = nullptr;
+  int64_t aStride = 0, depth = 0, n = 0;
+  const float *factors = nullptr;
+  float *sums = nullptr;
+};
+
 struct RowTable {
   /// Largest value and its lowest index; n >= 1.
   void (*largest)(const float *x, int64_t n, float *value, int64_t *index);
@@ -18,9 +28,8 @@ struct RowTable {
   void (*scale)(float *y, int64_t n, float factor);
   /// y += x.
   void (*add)(const float *x, float *y, int64_t n);
-  /// Sum of the squares of x + the sum of factors[r] times the row at rows + r * stride, r < count.
-  float (*squaresOfSum)(const float *x, const float *rows, int64_t stride, const float *factors,
-                        int64_t count, int64_t n);
+  /// Adds, for each row of x, the squares of that row plus the rows of a by its factors.
+  void (*addSquares)(const SquaredRows &);
   /// (y0, y1) = (x0 c0 - x1 s0, x1 c1 + x0 s1), or with `inverse` the transpose of that map. The
   /// rows of n values may be the same in x and y.
   void (*rotate)(const float *x0, const float *x1, const float *c0, const float *c1,
