@@ -215,6 +215,19 @@ def small_pictures():
         yield b"\x01" + out.getvalue()
 
 
+def vocabulary():
+    """Bytes as characters, pieces, and configurations that name the ends of answers."""
+    added = [{"id": 7, "content": "<|end|>", "special": True}, {"id": 8, "content": "<tool>", "special": False}]
+    words = {"Hi": 0, "\u0120you": 1, "\u010a": 2, "\u00c3\u00a9": 3, "\u00c3": 4}
+    yield text({"model": {"type": "BPE", "vocab": words}, "decoder": {"type": "ByteLevel"}, "added_tokens": added})
+    yield text({"model": {"vocab": words}, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]}})
+    yield text({"model": {"type": "Unigram", "vocab": [["<pad>", 0], ["\u2581a\u2581b", -1.5], ["<0xC3>", -2], ["<0xZZ>", -3]]},
+                "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}]}, "added_tokens": added[:1]})
+    yield text({"eos_token_id": 2})
+    yield text({"eos_token_id": [1, 106, -1], "text_config": {"eos_token_id": 7}})
+    yield text({"model": {"vocab": {"far": 16777215}}, "eos_token_id": 16777215})
+
+
 def preprocess():
     for folder in sorted(os.listdir(DATA)):
         path = os.path.join(DATA, folder, "preprocessor_config.json")
@@ -302,7 +315,7 @@ def program():
 
 TARGETS = {"safetensors": safetensors, "npy": npy, "lengths": lengths, "steps": steps, "batches": batches,
            "length-groups": length_groups, "tar": tar,
-           "shard-index": shard_index, "sample": sample, "image": image, "preprocess": preprocess,
+           "shard-index": shard_index, "sample": sample, "image": image, "preprocess": preprocess, "vocabulary": vocabulary,
            "checkpoint": checkpoint, "cluster": cluster, "json": json_texts, "program": program, "step-plans": step_plans}
 
 

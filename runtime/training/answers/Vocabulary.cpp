@@ -80,9 +80,7 @@ Status Vocabulary::add(int64_t id, std::string bytes, bool special, const std::s
   if (id < 0 || id >= mostTokens)
     return invalid(where + ": a token has the id " + std::to_string(id) +
                    ", which is not from 0 to " + std::to_string(mostTokens - 1));
-  if (static_cast<size_t>(id) >= tokens.size())
-    tokens.resize(static_cast<size_t>(id) + 1);
-  tokens[static_cast<size_t>(id)] = {std::move(bytes), true, special};
+  tokens[static_cast<int32_t>(id)] = {std::move(bytes), special};
   return Status::ok();
 }
 
@@ -131,13 +129,11 @@ Result<Vocabulary> Vocabulary::parse(std::string_view text, const std::string &w
 std::string Vocabulary::text(std::span<const int32_t> ids) const {
   std::string out;
   for (int32_t id : ids) {
-    const Token *token = id >= 0 && static_cast<size_t>(id) < tokens.size()
-                             ? &tokens[static_cast<size_t>(id)]
-                             : nullptr;
-    if (!token || !token->known)
+    const auto token = tokens.find(id);
+    if (token == tokens.end())
       out += "<" + std::to_string(id) + ">";
-    else if (!token->special)
-      out += token->bytes;
+    else if (!token->second.special)
+      out += token->second.bytes;
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace omnibal::rt {
@@ -26,11 +27,11 @@ public:
 private:
   struct Token {
     std::string bytes;
-    bool known = false, special = false;
+    bool special = false;
   };
   Status add(int64_t id, std::string bytes, bool special, const std::string &where);
 
-  std::vector<Token> tokens; ///< by id
+  std::unordered_map<int32_t, Token> tokens; ///< by id
 };
 
 /// Ids at which an answer ends: `eos_token_id` of generation_config.json or config.json, a number
