@@ -59,8 +59,11 @@ Result<std::string> fingerprintOfWeights(const Session &s, const AdapterStart &a
         names.push_back(q.name);
       }
   std::vector<std::string> fingerprints(tensors.size());
-  s.executor->pool().parallelFor(
-      std::ssize(tensors), [&](int64_t i, int) { fingerprints[i] = fingerprintOf(*tensors[i]); });
+  OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] {
+    s.executor->pool().parallelFor(
+        std::ssize(tensors), [&](int64_t i, int) { fingerprints[i] = fingerprintOf(*tensors[i]); });
+    return Status::ok();
+  }));
   json mine = json::object();
   for (size_t i = 0; i < names.size(); ++i)
     mine[names[i]] = fingerprints[i];
