@@ -59,8 +59,11 @@ Result<std::string> fingerprintOfWeights(const Session &s, const AdapterStart &a
         names.push_back(q.name);
       }
   std::vector<std::string> fingerprints(tensors.size());
-  s.executor->pool().parallelFor(
-      std::ssize(tensors), [&](int64_t i, int) { fingerprints[i] = fingerprintOf(*tensors[i]); });
+  OMNIBAL_RETURN_IF_ERROR(s.agree.after([&] {
+    s.executor->pool().parallelFor(
+        std::ssize(tensors), [&](int64_t i, int) { fingerprints[i] = fingerprintOf(*tensors[i]); });
+    return Status::ok();
+  }));
   json mine = json::object();
   for (size_t i = 0; i < names.size(); ++i)
     mine[names[i]] = fingerprints[i];
@@ -91,7 +94,7 @@ public:
     if (makes && file.weights.empty())
       return invalid(file.flag + ": " + file.path +
                      " does not exist; training makes it before its first step, when the model is "
-                     "still what it begins with");
+                     "still what it begins with, and so does --find-references with its --weights");
     std::vector<References::Entry> entries(static_cast<size_t>(file.data.dataset->size()));
     OMNIBAL_RETURN_IF_ERROR(makes ? compute(entries) : read(entries));
     OMNIBAL_RETURN_IF_ERROR(share(s, entries));
@@ -186,7 +189,7 @@ Status findReferences(Session &s, const DataSource &data, const AdapterStart &ad
   if (!s.program().info.learnsFromPairs())
     return Status::ok();
   std::string weights;
-  if (s.options.trains()) {
+  if (s.options.trains() || s.options.findReferences) {
     OMNIBAL_ASSIGN_OR_RETURN(weights, fingerprintOfWeights(s, adapters));
   }
   static const std::string flag = "--reference", ofEvaluation = "--evaluate-reference";

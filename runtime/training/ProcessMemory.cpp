@@ -120,7 +120,7 @@ int64_t messages(const Session &s, bool alone) {
 /// The most of a mode.
 int64_t callsOfStep(const Session &s) {
   int64_t most = 0;
-  for (const auto &[name, mode] : modesOf(s, s.options.evaluate)) {
+  for (const auto &[name, mode] : modesOf(s, !s.options.trains())) {
     int64_t calls = 0;
     for (const Chunk &chunk : mode->chunks)
       for (ActionKind kind : computeKinds)
@@ -173,7 +173,7 @@ std::vector<WorkspaceUse> fromText(const std::string &text) {
 
 /// Each epoch with groups of its own is composed while the one before it runs.
 int64_t epochs(const Session &s, const DataSource &data) {
-  const bool composes = !s.options.evaluate && *data.steps && !(*data.steps)->repeats();
+  const bool composes = s.options.trains() && *data.steps && !(*data.steps)->repeats();
   return composes ? epochOfSample * data.dataset->size() : 0;
 }
 
@@ -198,7 +198,7 @@ Reading readingOf(const Session &s, const Dataset &dataset, bool evaluates) {
 std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
   const Stage &stage = s.executor->stageInfo();
   const int64_t threads = s.executor->pool().threads();
-  const Reading own = readingOf(s, *data.dataset, s.options.evaluate);
+  const Reading own = readingOf(s, *data.dataset, !s.options.trains());
   Reading besides;
   if (data.evaluation) // while the pictures of the next steps wait
     besides = readingOf(s, *data.evaluation->dataset, true);

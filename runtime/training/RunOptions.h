@@ -62,7 +62,8 @@ struct RunOptions {
   double timeLimit = 0;       ///< seconds since `started`; 0: none
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   bool evaluate = false, print = false;
-  int64_t evaluateEvery = 0; ///< steps of training between evaluations of `evaluateData`; 0: none
+  bool findReferences = false; ///< `reference` is made, and nothing is trained
+  int64_t evaluateEvery = 0;   ///< steps of training between evaluations of `evaluateData`; 0: none
   std::vector<std::string> evaluateData;
   int64_t sampleEvery = 0; ///< steps of training between answers of the model; 0: none
   int64_t sampleCount = 4, sampleTokens = 64; ///< how many answers, and how long at most
@@ -77,7 +78,8 @@ struct RunOptions {
   std::string config; ///< all of these, as a file for --config, which stands beside checkpoints
 
   bool trains() const {
-    return !evaluate && forward.empty() && calibrate.empty() && exportCheckpoint.empty();
+    return !evaluate && !findReferences && forward.empty() && calibrate.empty() &&
+           exportCheckpoint.empty();
   }
   /// Whether some trained model is written as a folder.
   bool savesModel() const { return !save.empty() || !saveAverages.empty(); }

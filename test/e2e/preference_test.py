@@ -234,6 +234,17 @@ class Evaluation(Case):
             self.assertEqual([a[name] for name in ("loss", "grad_norm", "reward_margin")],
                              [b[name] for name in ("loss", "grad_norm", "reward_margin")])
 
+    def test_references_alone(self):
+        case = self.cases["dpo"]
+        program, references = self.compile(case, "--stages", 2), self.path("references.jsonl")
+        says = self.run_on(program, "--find-references", "--reference", references)
+        self.assertIn("finding the log-probabilities of 64 pairs", says)
+        self.judge_references(case)
+        self.assertNotIn("finding", self.run_on(program, "--find-references", "--reference", references))
+        self.assertNotIn("finding", self.train(program, case)[0])
+        for flags, says in (((), "--find-references needs --reference FILE"), (("--evaluate", "--reference", references), "exclude each other")):
+            self.assertIn(says, self.run_on(program, "--find-references", *flags, code=2))
+
     def test_an_epoch_has_as_many_pairs_as_samples(self):
         case = self.cases["dpo"]
         says, lines = self.train(self.compile(case), case, "--loss-normalizer", "epoch")

@@ -323,6 +323,9 @@ void describeOtherWork(CLI::App &app, RunOptions &o) {
   app.option_defaults()->group("In place of training");
   app.add_flag("--evaluate", o.evaluate,
                "Loss, token accuracy and share of answers entirely right");
+  app.add_flag("--find-references", o.findReferences,
+               "Make the file of --reference, as training does before its first step, or look "
+               "whether it is there and right");
   app.add_option("--forward", o.forward, "Run the graph on the inputs in this .safetensors file");
   app.add_option(
       "-o,--output", o.output,

@@ -59,13 +59,15 @@ std::string check(const RunOptions &o) {
                : "";
   if (o.weights.empty())
     return "--weights is required (a .safetensors file or a folder with the model's weights)";
-  if (o.evaluate && !o.forward.empty())
-    return "--evaluate and --forward exclude each other";
+  if (o.evaluate + o.findReferences + !o.forward.empty() > 1)
+    return "--evaluate, --find-references and --forward exclude each other";
   if (!o.forward.empty())
     return o.output.empty() ? "--forward needs -o OUTPUTS.safetensors" : "";
   if (o.data.empty())
     return "--data is required: WebDataset shards (.tar) or folders with them";
-  if (o.evaluate)
+  if (o.findReferences && o.reference.empty())
+    return "--find-references needs --reference FILE, which it makes";
+  if (o.evaluate || o.findReferences)
     return "";
   if (o.stepsFile.empty() == o.batches.empty())
     return "training needs either --steps-file or --batches";

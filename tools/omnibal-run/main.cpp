@@ -147,7 +147,7 @@ Status checkOutputs(const RunOptions &o) {
   const bool trains = o.trains(), saves = trains || !o.exportCheckpoint.empty();
   auto isMade = [&](const std::string &file) {
     std::error_code ignored;
-    return trains && !std::filesystem::is_regular_file(file, ignored);
+    return (trains || o.findReferences) && !std::filesystem::is_regular_file(file, ignored);
   };
   for (auto [folder, flag] :
        {std::pair{&o.save, "--save"}, std::pair{&o.saveAverages, "--save-ema"},
@@ -236,7 +236,7 @@ Status openWhatItNeeds(const RunOptions &options, bool alone, Opened &opened) {
     }
   } else if (options.forward.empty()) {
     OMNIBAL_ASSIGN_OR_RETURN(opened.data, openData(options.data, options, program));
-    if (!options.evaluate)
+    if (options.trains())
       opened.data.steps = openSteps(options, program, *opened.data.dataset);
     if (options.trains() && options.evaluateEvery > 0) {
       auto held = openData(options.evaluateData, options, program);
@@ -329,6 +329,8 @@ Status runRank(const RunOptions &options, const Opened &opened, int threads, Pro
   OMNIBAL_RETURN_IF_ERROR(findReferences(session, *data, adapters));
   if (options.evaluate)
     return evaluate(session, *data);
+  if (options.findReferences)
+    return Status::ok();
   bool stopped = false;
   OMNIBAL_RETURN_IF_ERROR(train(session, *data, stopped));
   if (stopped)

@@ -266,6 +266,28 @@ TEST_F(ProgramFiles, WhatTheRoutersLossCounts) {
   EXPECT_NE(printProgram(p).find("balancing loss counts 0.001 times"), std::string::npos);
 }
 
+TEST_F(ProgramFiles, WhatRewardsOfPairsAreMultipliedBy) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("preference_beta"), 0u);
+  p.info.preferenceBeta = 0.25;
+  for (Stage &stage : p.stageList)
+    for (auto &[name, mode] : stage.modes)
+      if (name != "forward" && !mode.results.empty())
+        for (const char *result : {chosenRewardResult, rejectedRewardResult, preferredResult}) {
+          mode.results.push_back(mode.results[0]);
+          mode.results.back().name = result;
+        }
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_TRUE(loaded->program.info.learnsFromPairs());
+  EXPECT_EQ(loaded->program.info.preferenceBeta, 0.25);
+  EXPECT_NE(printProgram(p).find("pairs of answers, whose rewards count 0.25 times"),
+            std::string::npos);
+  p.info.preferenceBeta = -0.25;
+  EXPECT_FALSE(write(p, folder));
+}
+
 TEST_F(ProgramFiles, PicturesOfTheirOwnSizes) {
   Program p = withConstant();
   ASSERT_EQ(settingsToJson(p)["info"].count("pictures"), 0u);

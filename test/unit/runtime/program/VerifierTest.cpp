@@ -307,6 +307,8 @@ const Broken cases[] = {
     {"p4", "the type differs", [](Program &p) { p.functions[0].buffers[0].dtype = DType::BF16; }},
     {"p4", "0 stages give the result \"router_loss\", but its coefficient in the manifest is 0.5",
      [](Program &p) { p.info.routerLossCoefficient = 0.5; }},
+    {"p4", "0 stages give the result \"chosen_reward\", but preference_beta in the manifest is",
+     [](Program &p) { p.info.preferenceBeta = 0.5; }},
     {"p5", "differently",
      [](Program &p) { train(p, 1).transfers[0].pieces[0].dtype = DType::BF16; }},
     {"p3", "exactly one copy must be counted",
