@@ -96,14 +96,6 @@ Result<DataSource> openData(const std::vector<std::string> &shards, const RunOpt
   return data;
 }
 
-int loaderThreads(const Session &session, const std::string &mode) {
-  if (session.options.loaderThreads > 0)
-    return session.options.loaderThreads;
-  // Decoding runs beside the compute threads; one thread keeps up except for large pictures.
-  bool pixels = readsPixels(session.executor->stageInfo(), mode);
-  return pixels ? std::max(1, session.executor->pool().threads() / 2) : 1;
-}
-
 namespace {
 
 /// Ended early with a checkpoint, as it was asked for: the same command line with --resume auto
