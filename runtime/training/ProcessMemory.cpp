@@ -89,7 +89,7 @@ int64_t pictureNumbers(const Program &program, const MicrobatchCaps &ofStep) {
 /// Lists of one number a token: a sample's, and what is made of them for a micro-batch.
 int64_t tokensHeld(const Session &s, const MicrobatchCaps &ofStep) {
   const int64_t inputs = static_cast<int64_t>(s.program().info.tokenInputs.size());
-  const int64_t ofSamples = 2 + inputs, packed = 5 + inputs;
+  const int64_t ofSamples = 2 + inputs, packed = 6 + inputs;
   // Lists grow by doubling.
   return stepsHeld * int64_t{sizeof(int32_t)} *
          (ofStep.tokens * (2 * ofSamples + packed) + pictureNumbers(s.program(), ofStep));
@@ -194,6 +194,29 @@ Reading readingOf(const Session &s, const Dataset &dataset, bool evaluates) {
   return reading;
 }
 
+/// What --sample-every takes: pictures of its prompts and of their micro-batches, and at the leader
+/// the tokenizer while it is parsed.
+int64_t answers(const Session &s, const DataSource &data) {
+  constexpr int64_t ofParsedByte = 24;
+  int64_t bytes = 0;
+  if (readsPixels(s.executor->stageInfo(), "evaluate")) {
+    const Dataset &dataset = *(data.evaluation ? *data.evaluation : data).dataset;
+    int64_t most = 0;
+    for (int64_t i = 0; i < dataset.size(); ++i)
+      most = std::max(most, dataset.tiles(i));
+    const Mode &mode = s.executor->stageInfo().modes.at("evaluate");
+    bytes = (s.options.sampleCount + mode.microbatches) * std::min(most, s.program().caps().tiles) *
+            tileBytes(s.program());
+  }
+  std::error_code ignored;
+  if (s.leads())
+    if (const auto size =
+            std::filesystem::file_size(s.weights.beside().pathOf("tokenizer.json"), ignored);
+        !ignored)
+      bytes += ofParsedByte * static_cast<int64_t>(size);
+  return bytes;
+}
+
 /// What a rank takes of its process.
 std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data, bool alone) {
   const Stage &stage = s.executor->stageInfo();
@@ -213,6 +236,9 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
   uses.push_back({"reading samples", own.samples + besides.samples});
   if (s.options.trains() && s.options.lossNormalizer == LossNormalizer::Epoch)
     uses.push_back({"label counts", data.dataset->size() * int64_t{sizeof(int32_t)}});
+  if (s.options.trains() && s.options.sampleEvery > 0)
+    if (const int64_t bytes = answers(s, data); bytes > 0)
+      uses.push_back({"answers", bytes});
   if (s.program().info.learnsFromPairs()) {
     const int64_t pairs =
         data.dataset->size() + (data.evaluation ? data.evaluation->dataset->size() : 0);

@@ -125,7 +125,7 @@ class Memory(unittest.TestCase):
         data = os.path.join(DATA, model, "data-000000.tar")
         flags = ("--steps-file", self.reference_steps(model), "--checkpoint", self.path("checkpoints"), "--checkpoint-every", 2)
         self.run_program("program", model, data, *flags, "--save", self.path("saved"), "--save-gradients",
-                         self.path("gradients.safetensors"), "--trace", self.path("trace.json"), "--trace-steps", 4, "--log",
+                         self.path("gradients.safetensors"), "--trace", self.path("trace.json"), "--trace-steps", 4, "--sample-every", 5, "--sample-count", 64, "--log",
                          self.path("log.jsonl"))
         shutil.rmtree(self.path("checkpoints/step-00000010"))
         self.run_program("program", model, data, *flags, "--resume", self.path("checkpoints"), "--log", self.path("log.jsonl"))
