@@ -14,6 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from judgement import Float32  # noqa: E402
+from mode_batches import Mode, Samples, write_folder  # noqa: E402
 from preference_pairs import caps_of_pairs, write_pairs, write_singles  # noqa: E402
 from reference_losses import write_steps  # noqa: E402
 
@@ -164,6 +165,23 @@ class Losses(Case):
         for name in ("tokens", "label_tokens", "model_flops"):
             self.assertEqual([line[name] for line in of.values()], 3 * [of["plain"][name]], name)
         self.assertEqual((of["none"]["samples"], of["plain"]["samples"]), (8, 16))
+
+    def test_training_modes(self):
+        """Two modes in turn, of other caps and numbers of micro-batches."""
+        case, fixture = self.cases["dpo"], self.path("fixture")
+        os.mkdir(fixture)
+        shutil.copy(self.shard, os.path.join(fixture, "data-000000.tar"))
+        samples = Samples(fixture, case["steps"], self.path("modes.tar"))
+        modes = [Mode("short", 6, samples, 1), Mode("long", 2, samples, 1)]
+        write_folder(self.path("batches"), samples, modes, [step % 2 for step in range(len(case["steps"]))], 2)
+        self.call("omnibal-compile", f"{self.model}/model.onnx", "--stages", 2, "--batches", self.path("batches"),
+                  *case["compile_flags"], "-o", self.path("program"))
+        self.run_on(self.path("program"), "--batches", self.path("batches"), "--log", self.path("run.jsonl"), "--reference",
+                    self.path("references.jsonl"), *case["flags"], data=self.path("modes.tar"))
+        with open(self.path("run.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["mode"] for line in lines], 5 * ["short", "long"])
+        self.judge(lines, case)
 
     def test_adapters(self):
         case = self.cases["lora"]
