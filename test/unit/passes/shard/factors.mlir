@@ -144,6 +144,11 @@ func.func @xors(%x: tensor<3xi32> {t.values = dense<[1, 2, 3]> : tensor<3xi32>},
   %z = omnibal.xor %x, %y : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
   return %z : tensor<3xi32>
 }
+func.func @random(%k: tensor<5x1xi32> {t.values = dense<[[7], [-1], [0], [9], [12345]]> : tensor<5x1xi32>}, %c: tensor<4xi32> {t.values = dense<[0, 1, 2, 3]> : tensor<4xi32>}) -> tensor<5x4xf64> {
+  %l = omnibal.constant dense<3> : tensor<i32>
+  %u = omnibal.random_uniform %k, %c, %l {stream = 2 : i32} : (tensor<5x1xi32>, tensor<4xi32>, tensor<i32>) -> tensor<5x4xf64>
+  return %u : tensor<5x4xf64>
+}
 func.func @largest_of_rows(%x: tensor<3x5xf64>) -> tensor<3x2xi64> attributes {t.ways = 3} {
   %z = omnibal.top_k %x {k = 2 : i64} : (tensor<3x5xf64>) -> tensor<3x2xi64>
   return %z : tensor<3x2xi64>
