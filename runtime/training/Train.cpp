@@ -201,11 +201,9 @@ private:
   Status evaluateAfter(int64_t completed) {
     if (!evaluations.isDue(completed, total) || evaluations.isDone(completed))
       return Status::ok();
-    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-    if (stop)
+    OMNIBAL_ASSIGN_OR_RETURN(const bool mayRun, interrupt());
+    if (!mayRun)
       return Status::ok();
-    s.executor->setTrace(nullptr);
-    reporter->enter(RunPhase::Evaluating);
     OMNIBAL_ASSIGN_OR_RETURN(Evaluation found, evaluations.run(completed));
     if (!found.unread)
       return endWith(
@@ -221,16 +219,24 @@ private:
   Status answerAfter(int64_t completed) {
     if (!answers.isDue(completed, total))
       return Status::ok();
-    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
-    if (stop)
+    OMNIBAL_ASSIGN_OR_RETURN(const bool mayRun, interrupt());
+    if (!mayRun)
       return Status::ok();
-    s.executor->setTrace(nullptr);
-    reporter->enter(RunPhase::Evaluating);
     const Clock::time_point begin = Clock::now();
     OMNIBAL_ASSIGN_OR_RETURN(const std::vector<Answer> said, answers.run());
     resumeTrace(completed);
     reporter->answers(completed, said, secondsBetween(begin, Clock::now()));
     return Status::ok();
+  }
+
+  /// Ends all steps for something else; false where the run is asked to stop.
+  Result<bool> interrupt() {
+    OMNIBAL_RETURN_IF_ERROR(finishSteps(0));
+    if (stop)
+      return false;
+    s.executor->setTrace(nullptr);
+    reporter->enter(RunPhase::Evaluating);
+    return true;
   }
 
   /// Where something else ran in the middle of a recording.
