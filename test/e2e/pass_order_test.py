@@ -19,6 +19,8 @@ from mode_batches import write_json, write_npy  # noqa: E402
 BIN, DATA = sys.argv[1:3]
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "passes.md")
 MODEL = os.path.join(DATA, "tiny-internvl", "model.onnx")
+# Passes that run with flags of their own.
+ASKED_FOR = ("omnibal-add-embedding-noise", "omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")
 
 
 def call(tool, *arguments):
@@ -63,8 +65,8 @@ class PassOrder(unittest.TestCase):
     def test_the_page_lists_what_runs_in_its_order(self):
         of_modules, of_functions, *_ = listed()
         self.assertGreater(len(of_modules), 30)
-        for flags, absent in ((("--freeze", "vision"), ("omnibal-add-adapters", "omnibal-quantize-frozen")),
-                              (("--lora", "q_proj", "--quantize-frozen", "nf4"), ("omnibal-freeze",))):
+        for flags, absent in ((("--freeze", "vision"), [name for name in ASKED_FOR if name != "omnibal-freeze"]),
+                              (("--lora", "q_proj", "--quantize-frozen", "nf4", "--neftune", 5), ["omnibal-freeze"])):
             self.assertEqual(passes_of(self.dump(*flags, "-o", self.path("program"))), [name for name in of_modules if name not in absent])
         empty = self.path("empty.mlir")
         with open(empty, "w"):
@@ -88,7 +90,7 @@ class PassOrder(unittest.TestCase):
     def test_training_modes_have_passes_of_their_own(self):
         self.write_length_groups()
         of_modules, _, of_modes, *_ = listed()
-        expected = [name for name in of_modules if name not in ("omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")]
+        expected = [name for name in of_modules if name not in ASKED_FOR]
         expected.insert(expected.index("omnibal-attach-cluster") + 1, of_modes[0])
         expected[expected.index("omnibal-search-plan")] = of_modes[1]
         flags = ("--stages", 2, "--batches", self.path("b"))
@@ -110,7 +112,7 @@ class PassOrder(unittest.TestCase):
         flags = ("--stages", 2, "--device", "cpu", "--lengths", lengths, "--emit-length-groups")
         dumped = call("omnibal-compile", MODEL, *flags, self.path("text.json"), "--dump-pass-pipeline").strip()
         end = of_modules.index("omnibal-attach-cluster") + 1
-        self.assertEqual(passes_of(dumped), [name for name in of_modules[:end] if name not in ("omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")] + of_groups)
+        self.assertEqual(passes_of(dumped), [name for name in of_modules[:end] if name not in ASKED_FOR] + of_groups)
         call("omnibal-opt", MODEL, "--pass-pipeline=" + dumped, "-o", os.devnull)
         call("omnibal-compile", MODEL, *flags, self.path("tool.json"))
         call("omnibal-opt", MODEL, f"--omnibal-compile=tiles=24 tokens=420 stages=2 device=cpu lengths={lengths} length-groups={self.path('name.json')}",
@@ -124,7 +126,7 @@ class PassOrder(unittest.TestCase):
 
     def test_ranks_have_a_pass_of_their_own(self):
         of_modules, *_, of_ranks = listed()
-        expected = [name for name in of_modules if name not in ("omnibal-add-adapters", "omnibal-freeze", "omnibal-quantize-frozen")]
+        expected = [name for name in of_modules if name not in ASKED_FOR]
         expected[expected.index("omnibal-search-plan")] = of_ranks[0]
         dumped = self.dump("--ranks", 4, "--groups", 4, "-o", self.path("text"))
         self.assertEqual(passes_of(dumped), expected)
