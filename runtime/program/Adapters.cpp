@@ -42,6 +42,8 @@ nlohmann::json adaptersToJson(const Adapters &adapters) {
                         {"rank_stabilized", adapters.rankStabilized},
                         {"linears", linears},
                         {"saved", saved}};
+  if (adapters.dropout > 0)
+    all["dropout"] = adapters.dropout;
   if (adapters.dora)
     all["dora"] = true;
   return all;
@@ -53,7 +55,7 @@ Adapters adaptersFromJson(JsonField f) {
   adapters.rank = f["rank"].integer();
   adapters.alpha = f["alpha"].number();
   adapters.rankStabilized = f["rank_stabilized"].flag();
-  if (f.has("dropout")) // which checkpoints of earlier versions have not
+  if (f.has("dropout"))
     adapters.dropout = f["dropout"].number(0, 1);
   adapters.dora = f.has("dora") && f["dora"].flag();
   adapters.linears = f["linears"].list([&](JsonField each) {
