@@ -207,7 +207,7 @@ FactorTest::Outcome FactorTest::runCase(func::FuncOp function, ArrayRef<int64_t>
     borders.append(layouts.begin(), layouts.end());
     setLayouts(layer, shard::bordersAttrName, borders);
     PartsCheck check(layer, arguments, tiles, tokens);
-    const bool isLoss = isa<CrossEntropyOp, LinearCrossEntropyOp>(op);
+    const bool isLoss = isa<CrossEntropyOp, LinearCrossEntropyOp, PreferenceLossOp>(op);
     check.checksGradients = isa<DifferentiableOpInterface>(op) &&
                             !(isLoss && (layouts[0].isCopied() || layouts[0].isPartial()));
     std::string fault = check.prepare();
