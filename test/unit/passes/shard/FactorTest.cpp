@@ -207,9 +207,8 @@ FactorTest::Outcome FactorTest::runCase(func::FuncOp function, ArrayRef<int64_t>
     borders.append(layouts.begin(), layouts.end());
     setLayouts(layer, shard::bordersAttrName, borders);
     PartsCheck check(layer, arguments, tiles, tokens);
-    const bool isLoss = isa<CrossEntropyOp, LinearCrossEntropyOp>(op);
-    // Nothing has a gradient of what preference_loss gives beside its loss.
-    check.checksGradients = isa<DifferentiableOpInterface>(op) && !isa<PreferenceLossOp>(op) &&
+    const bool isLoss = isa<CrossEntropyOp, LinearCrossEntropyOp, PreferenceLossOp>(op);
+    check.checksGradients = isa<DifferentiableOpInterface>(op) &&
                             !(isLoss && (layouts[0].isCopied() || layouts[0].isPartial()));
     std::string fault = check.prepare();
     EXPECT_EQ(fault, "");

@@ -27,7 +27,7 @@ PartsCheck::PartsCheck(LayerOp layer, ArrayRef<HostTensor> arguments, int64_t ti
 /// A loss begins the sweep itself, and a log-sum-exp has no gradient.
 bool PartsCheck::isSeeded(Value output) {
   Operation *op = output.getDefiningOp();
-  const bool isLoss = op && isa<CrossEntropyOp, LinearCrossEntropyOp>(op);
+  const bool isLoss = op && isa<CrossEntropyOp, LinearCrossEntropyOp, PreferenceLossOp>(op);
   const bool isLogSum = op && isa<AttentionOp, CrossAttentionOp>(op) && output != op->getResult(0);
   return isFloat(output) && !isLoss && !isLogSum;
 }
