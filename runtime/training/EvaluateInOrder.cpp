@@ -7,8 +7,6 @@
 namespace omnibal::rt {
 namespace {
 
-constexpr const char *evaluateMode = "evaluate";
-
 /// One rank's part.
 class InOrder {
 public:

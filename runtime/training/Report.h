@@ -3,11 +3,11 @@
 #define RUNTIME_TRAINING_REPORT_H
 
 #include "runtime/executor/Trace.h"
+#include "runtime/training/Answers.h"
 #include "runtime/training/Evaluations.h"
 #include "runtime/training/PlanLog.h"
 #include "runtime/training/Session.h"
 #include "runtime/training/StepPlace.h"
-#include "runtime/training/answers/Answers.h"
 #include "runtime/training/events/EventFile.h"
 #include "runtime/training/status/StatusFiles.h"
 #include <fstream>

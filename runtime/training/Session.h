@@ -11,6 +11,9 @@
 
 namespace omnibal::rt {
 
+/// The mode of programs in which losses and predictions of samples are found and nothing trains.
+inline constexpr const char *evaluateMode = "evaluate";
+
 /// One rank, prepared and initialized.
 struct Session {
   const RunOptions &options;

@@ -1,9 +1,9 @@
 //===- Train.cpp - The training loop of one rank --------------------------------------------===//
 #include "runtime/batching/steps/Steps.h"
-#include "runtime/checkpoint/SharedTensorFile.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/StopSignals.h"
+#include "runtime/training/Answers.h"
 #include "runtime/training/Evaluations.h"
 #include "runtime/training/GroupsOfRun.h"
 #include "runtime/training/LabelCounts.h"
@@ -12,9 +12,8 @@
 #include "runtime/training/Report.h"
 #include "runtime/training/RunCheckpoints.h"
 #include "runtime/training/RunIdentity.h"
-#include "runtime/training/SaveTrained.h"
+#include "runtime/training/RunResults.h"
 #include "runtime/training/Session.h"
-#include "runtime/training/answers/Answers.h"
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -102,10 +101,10 @@ private:
       return Status::ok();
     reporter->summarize();
     if (!s.options.save.empty())
-      OMNIBAL_RETURN_IF_ERROR(saveWeights(s.options.save, "weights"));
+      OMNIBAL_RETURN_IF_ERROR(saveResult(s.options.save, "weights"));
     if (!s.options.saveAverages.empty()) {
       OMNIBAL_RETURN_IF_ERROR(s.executor->exchangeAverages());
-      OMNIBAL_RETURN_IF_ERROR(saveWeights(s.options.saveAverages, "moving averages"));
+      OMNIBAL_RETURN_IF_ERROR(saveResult(s.options.saveAverages, "moving averages"));
     }
     return s.agree(reporter->health());
   }
@@ -246,16 +245,8 @@ private:
       s.executor->setTrace(&trace);
   }
 
-  Status saveWeights(const std::string &folder, const std::string &what) {
-    ParameterShapes shapes;
-    for (const Parameter *q : trainedParameters(s.program()))
-      shapes[q->name] = q->shape;
-    std::vector<std::string> notices;
-    OMNIBAL_RETURN_IF_ERROR(s.executor->bringWeights());
-    OMNIBAL_RETURN_IF_ERROR(
-        saveTrained(s.options, folder, {s.program().adapters, std::move(shapes), trainedTensors(s)},
-                    s.weights, s.leads(), s.agree, notices));
-    OMNIBAL_RETURN_IF_ERROR(s.executor->forgetWeights());
+  Status saveResult(const std::string &folder, const std::string &what) {
+    OMNIBAL_ASSIGN_OR_RETURN(const std::vector<std::string> notices, saveWeights(s, folder));
     for (const std::string &notice : notices)
       reporter->note("warning: " + notice);
     reporter->note(what + " saved in " + folder);
@@ -387,7 +378,7 @@ private:
         if (s.options.partNorms) {
           OMNIBAL_ASSIGN_OR_RETURN(place.normOfPart, normsOfParts(s, groups, count));
         }
-        return saves ? saveGradients(count) : Status::ok();
+        return saves ? saveGradients(s, count) : Status::ok();
       };
     const Recording *recording = recordings->of(step);
     if (recording && step == recording->first) {
@@ -539,33 +530,6 @@ private:
     return {status.code(), status.message() + "; last actions of rank " +
                                std::to_string(s.communicator.rank()) + ": " +
                                s.executor->recentActions()};
-  }
-
-  Status saveGradients(double count) {
-    std::vector<TensorHeader> layout;
-    for (const Parameter *q : trainedParameters(s.program()))
-      layout.push_back({q->name, StoredType::F32, q->shape});
-    OMNIBAL_RETURN_IF_ERROR(s.executor->gatherGradients());
-    // Copies: the sums themselves stay as they are for the update.
-    std::vector<std::vector<float>> copies;
-    std::vector<NamedTensor> mine;
-    double factor = count > 0 ? 1.0 / count : 0;
-    for (const Parameter &q : s.executor->stageInfo().parameters) {
-      if (!q.trainable || !s.executor->counts(q) || !s.executor->readsWeights())
-        continue;
-      auto &copy = copies.emplace_back(q.elements());
-      OMNIBAL_RETURN_IF_ERROR(s.executor->backend().read(
-          s.executor->at(q.gradOffset), q.elements() * int64_t{sizeof(float)},
-          [&](const std::byte *sums) {
-            std::memcpy(copy.data(), sums, copy.size() * sizeof(float));
-            return Status::ok();
-          }));
-      for (float &value : copy)
-        value = static_cast<float>(value * factor);
-      mine.push_back({q.name, q.shape, copy.data(), q.transposed});
-      mine.back().held = q.held;
-    }
-    return writeSharedTensorFile({s.options.saveGradients, layout}, mine, s.leads(), s.agree);
   }
 
   Session &s;

@@ -28,8 +28,8 @@ MAY = {
                          "runtime/data", "runtime/checkpoint", "runtime/executor"],
     # The compiler. A plan's attributes stand below the ops that carry them.
     "dialects/pipeline": [],
-    "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares", "runtime/support/QuantizedMatrix"],
-    "dialects/omnibal/rules": ["dialects/omnibal/ir", "dialects/pipeline", "runtime/support/Shares"],
+    "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares", "runtime/support/QuantizedMatrix", "runtime/support/RandomBits"],
+    "dialects/omnibal/rules": ["dialects/omnibal/ir", "dialects/pipeline", "runtime/support/Shares", "runtime/support/RandomBits"],
     "dialects/omnibal/analysis": ["dialects/omnibal/ir", "dialects/omnibal/rules"],
     "dialects/omnibal/interpreter": ["dialects/omnibal/ir", "dialects/omnibal/rules", "dialects/pipeline", "runtime/support/Shares"],
     "importers/onnx": ["dialects", "runtime/support"],

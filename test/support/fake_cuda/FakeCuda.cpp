@@ -1,5 +1,7 @@
 #include "test/support/fake_cuda/FakeState.h"
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -29,6 +31,31 @@ void State::free(void *address) {
 
 std::unique_lock<std::recursive_mutex> lock() {
   return std::unique_lock<std::recursive_mutex>(state().mutex);
+}
+
+namespace {
+std::atomic<bool> isEnding = false;
+
+void stepAll() {
+  while (!isEnding) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    auto guard = lock();
+    for (size_t i = 0; i < state().streams.size(); ++i)
+      while (state().step(*state().streams[i]))
+        ;
+  }
+}
+} // namespace
+
+void State::goOnAlone() {
+  static std::thread *thread = nullptr;
+  if (thread)
+    return;
+  thread = new std::thread(stepAll);
+  std::atexit([] { // before what the streams' work reaches is gone
+    isEnding = true;
+    thread->join();
+  });
 }
 
 namespace {

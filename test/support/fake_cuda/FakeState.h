@@ -172,7 +172,13 @@ struct State {
     stream.work.push_back(std::move(work));
     while (device.direct && step(stream))
       ;
+    if (device.direct && !stream.work.empty())
+      goOnAlone();
   }
+
+  /// From now on streams go on although the host asks for nothing, as those of a device do: ranks
+  /// of other processes wait for their work.
+  void goOnAlone();
 
   /// Lets other threads call in between: what is waited for may be theirs to enqueue.
   void finish(CUstream_st &stream) {

@@ -1,6 +1,6 @@
 //===- Answers.h - What the model says while it trains ----------------------------------------===//
-#ifndef RUNTIME_TRAINING_ANSWERS_ANSWERS_H
-#define RUNTIME_TRAINING_ANSWERS_ANSWERS_H
+#ifndef RUNTIME_TRAINING_ANSWERS_H
+#define RUNTIME_TRAINING_ANSWERS_H
 
 #include "runtime/training/Session.h"
 #include "runtime/training/answers/Vocabulary.h"
@@ -57,4 +57,4 @@ private:
 };
 
 } // namespace omnibal::rt
-#endif // RUNTIME_TRAINING_ANSWERS_ANSWERS_H
+#endif // RUNTIME_TRAINING_ANSWERS_H

@@ -1,4 +1,4 @@
-#include "runtime/training/answers/Answers.h"
+#include "runtime/training/Answers.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/training/Scoring.h"
 #include <algorithm>
@@ -7,8 +7,6 @@ namespace omnibal::rt {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char *evaluateMode = "evaluate";
 
 /// The first token of the first answer behind all pictures; -1: there is none.
 int64_t beginOfAnswer(const Sample &sample, int64_t imageToken) {
