@@ -164,9 +164,9 @@ class Processors(unittest.TestCase):
             Image.fromarray(generator.integers(0, 255, (height, width, 3), dtype=np.uint8)).save(f"{self.folder}/{name}")
             self.pictures.append(Image.open(f"{self.folder}/{name}").convert("RGB"))
 
-    def prepared(self, kind, turns=TURNS, pictures=("wide.png", "tall.png")):
+    def prepared(self, kind, turns=TURNS, pictures=("wide.png", "tall.png"), **fields):
         with open(f"{self.folder}/in.json", "w") as file:
-            json.dump([{"images": pictures, "messages": [dict(role=r, content=c) for r, c in turns]}], file)
+            json.dump([{"images": pictures, "messages": [dict(role=r, content=c) for r, c in turns], **fields}], file)
         out = f"{kind.folder}/out"
         arguments = ["prepare.py", kind.folder, f"{self.folder}/in.json", "--images", self.folder, "--out", out, "--overwrite"]
         with mock.patch.object(sys, "argv", arguments), mock.patch.object(sys, "stdout", io.StringIO()):
@@ -334,6 +334,17 @@ class Processors(unittest.TestCase):
         np.testing.assert_allclose(self.normalized(pictures[0])[None], given["pixel_values"], atol=1e-6)
         with self.assertRaisesRegex(SystemExit, "one question and its answer"):
             self.prepared(kind)
+
+    def test_pairs_of_answers(self):
+        """Both sequences are those of the answers alone, with all inputs per token."""
+        for make in (gemma3, qwen2_vl, paligemma):
+            with self.subTest(make.__name__):
+                kind, prompt = make(f"{self.folder}/{make.__name__}"), [("user", "<image>\nwhat is this")]
+                chosen, rejected = (self.prepared(kind, [*prompt, ("assistant", answer)], ["wide.png"])[0] for answer in ("a cat", "both"))
+                pair, _ = self.prepared(kind, prompt, ["wide.png"], chosen="a cat", rejected="both")
+                self.assertEqual(pair.pop("chosen_tokens"), len(chosen["input_ids"]))
+                self.assertEqual(pair.pop("images"), chosen.pop("images"))
+                self.assertEqual(pair, {name: values + rejected[name] for name, values in chosen.items()})
 
 
 if __name__ == "__main__":
