@@ -2,6 +2,7 @@
 #include "dialects/omnibal/analysis/LayerGraph.h"
 #include "passes/common/AdapterAttributes.h"
 #include "passes/layers/AdapterTargets.h"
+#include "passes/layers/LinearWeights.h"
 #include "passes/layers/Passes.h"
 #include "passes/layers/RandomValues.h"
 #include <cmath>
@@ -75,21 +76,14 @@ struct AddAdaptersPass : omnibal::impl::AddAdaptersBase<AddAdaptersPass> {
   }
 
   /// Dropout needs to know whose the rows of an adapter's input are.
-  LogicalResult checkInputs(LayerGraph &graph, const AdapterTargets &found) {
+  LogicalResult checkInputs(const LayerGraph &graph, const AdapterTargets &found) {
     if (dropout == 0)
       return success();
-    llvm::DenseSet<Operation *> weights;
+    Readers readers = findReaders(graph);
     for (const AdapterTarget &target : found.linears)
-      weights.insert(target.weight);
-    for (LayerOp layer : graph.layers)
-      for (auto linear : layer.getBody().front().getOps<LinearOp>()) {
-        auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-        const int64_t number =
-            weight ? weight.getArgNumber() - int64_t(layer.getInputs().size()) : -1;
-        if (number >= 0 && weights.contains(graph.getParameter(layer, number)) &&
-            failed(RandomDraws::check(linear.getInput())))
+      for (Operation *reader : readers[target.weight])
+        if (failed(RandomDraws::check(cast<LinearOp>(reader).getInput())))
           return failure();
-      }
     return success();
   }
 

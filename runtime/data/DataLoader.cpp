@@ -46,6 +46,19 @@ bool readsSeenPictures(const Program &program) {
 
 } // namespace
 
+Result<std::vector<float>> pixelsOf(const Dataset &dataset, int64_t index,
+                                    const Preprocess &preprocess, const Program &program) {
+  const std::vector<int64_t> &tile = program.info.tileShape;
+  int64_t count = dataset.tiles(index);
+  for (int64_t extent : tile)
+    count *= extent;
+  std::vector<float> pixels(static_cast<size_t>(count));
+  OMNIBAL_RETURN_IF_ERROR(dataset.grid() ? dataset.decodePatches(index, preprocess, pixels.data())
+                                         : dataset.decodeTiles(index, preprocess, tile.at(1),
+                                                               tile.at(2), pixels.data()));
+  return pixels;
+}
+
 bool drawsNumbers(const Program &program) {
   return reads(program, [](const std::string &name) {
     return name == randomKeysValue || name.starts_with(imageRandomKeysPrefix);

@@ -96,6 +96,9 @@ private:
   std::vector<BadSample> badSamples;
 };
 
+/// Decodes all pictures of a sample to what the program reads of them, [tiles, tile's shape].
+Result<std::vector<float>> pixelsOf(const Dataset &dataset, int64_t index,
+                                    const Preprocess &preprocess, const Program &program);
 /// Whether training has dropout or noise.
 bool drawsNumbers(const Program &program);
 /// True if any chunk of the stage reads pixel_values in this mode.

@@ -1,22 +1,15 @@
 #include "runtime/executor/AdapterStart.h"
 #include "runtime/support/Checksum.h"
+#include "runtime/support/SplitMix.h"
 #include <algorithm>
 #include <cmath>
 
 namespace omnibal::rt {
 namespace {
 
-/// The finalizer of SplitMix64: every bit of the result depends on every bit of the number.
-constexpr uint64_t mixed(uint64_t number) {
-  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
-  number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
-  return number ^ (number >> 31);
-}
-
 /// In [-1, 1), with as many bits as a float32 holds exactly.
 double uniform(uint64_t key, uint64_t index) {
-  constexpr uint64_t step = 0x9e3779b97f4a7c15u;
-  const uint64_t bits = mixed(key + (index + 1) * step) >> 40;
+  const uint64_t bits = SplitMix::at(key, index) >> 40;
   return static_cast<double>(bits) * 0x1p-23 - 1;
 }
 
@@ -33,7 +26,7 @@ std::vector<float> freshAdapter(const Adapters &adapters, const std::string &par
   if (linear->b == parameter)
     return values;
   const double bound = 1 / std::sqrt(static_cast<double>(shape[1]));
-  const uint64_t key = fnv1a(parameter, mixed(seed));
+  const uint64_t key = fnv1a(parameter, SplitMix::mixed(seed));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(bound * uniform(key, i));
   return values;

@@ -8,15 +8,16 @@ namespace {
 
 using nlohmann::json;
 
-/// The first token of the first answer behind all pictures; -1: there is none.
+/// The first token of an answer behind all pictures, of a pair that of the chosen one, which is the
+/// one to hope for; -1: there is none.
 int64_t beginOfAnswer(const Sample &sample, int64_t imageToken) {
-  const auto labels = static_cast<int64_t>(sample.labels.size());
+  const int64_t end = sequencesOf(sample).front().end;
   int64_t first = 1;
-  for (int64_t t = 0; t < sample.tokens(); ++t)
+  for (int64_t t = 0; t < end; ++t)
     if (sample.inputIds[t] == imageToken)
       first = t + 1;
-  for (int64_t t = first; t < labels; ++t)
-    if (sample.labels[t] != ignoredLabel && (t == first || sample.labels[t - 1] == ignoredLabel))
+  for (int64_t t = first; t < end; ++t)
+    if (sample.labels[t] != ignoredLabel)
       return t;
   return -1;
 }
@@ -119,32 +120,19 @@ Result<Answers::Prompt> Answers::read(int64_t number) const {
   OMNIBAL_ASSIGN_OR_RETURN(prompt.sample, data->dataset->sample(number, needs));
   Sample &sample = prompt.sample;
   OMNIBAL_RETURN_IF_ERROR(checkSample(sample, rules).context(data->dataset->describe(number)));
-  if (sample.isPair()) { // the chosen answer is the one to hope for
-    sample.inputIds.resize(sample.chosenTokens);
-    sample.labels.resize(sample.chosenTokens);
-    for (auto &[name, values] : sample.tokenInputs)
-      values.resize(sample.chosenTokens);
-    sample.chosenTokens = 0;
-  }
   const int64_t begin = beginOfAnswer(sample, p.info.imageTokenId);
   if (begin < 0)
     return prompt;
-  for (int64_t t = begin; t < sample.tokens() && sample.labels[t] != ignoredLabel; ++t)
+  const int64_t end = sequencesOf(sample).front().end;
+  for (int64_t t = begin; t < end && sample.labels[t] != ignoredLabel; ++t)
     prompt.expected.push_back(sample.labels[t]);
+  sample.chosenTokens = 0;
   sample.inputIds.resize(begin);
   for (auto &[name, values] : sample.tokenInputs)
     values.resize(begin);
-  if (!readsPixels(s.executor->stageInfo(), evaluateMode) || sample.tiles == 0)
-    return prompt;
-  int64_t values = sample.tiles;
-  for (int64_t side : p.info.tileShape)
-    values *= side;
-  prompt.pixels.resize(static_cast<size_t>(values));
-  OMNIBAL_RETURN_IF_ERROR(
-      data->dataset->grid()
-          ? data->dataset->decodePatches(number, data->preprocess, prompt.pixels.data())
-          : data->dataset->decodeTiles(number, data->preprocess, p.info.tileShape.at(1),
-                                       p.info.tileShape.at(2), prompt.pixels.data()));
+  if (readsPixels(s.executor->stageInfo(), evaluateMode)) {
+    OMNIBAL_ASSIGN_OR_RETURN(prompt.pixels, pixelsOf(*data->dataset, number, data->preprocess, p));
+  }
   return prompt;
 }
 

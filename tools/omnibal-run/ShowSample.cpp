@@ -128,12 +128,7 @@ Status printPictures(const DataSource &data, const Program &program, int64_t ind
   if (pictures == 0 || (!grid && tile.size() != 3))
     return Status::ok();
   // What a run does with them, and refuses of them.
-  int64_t elements = data.dataset->tiles(index);
-  for (int64_t extent : tile)
-    elements *= extent;
-  std::vector<float> values(static_cast<size_t>(elements));
-  return grid ? data.dataset->decodePatches(index, data.preprocess, values.data())
-              : data.dataset->decodeTiles(index, data.preprocess, tile[1], tile[2], values.data());
+  return pixelsOf(*data.dataset, index, data.preprocess, program).status();
 }
 
 } // namespace

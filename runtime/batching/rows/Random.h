@@ -1,13 +1,13 @@
 //===- Random.h - Random numbers that are the same everywhere --------------------------------===//
 //
 // The standard library leaves the results of its shuffles and distributions to the
-// implementation; batches must not depend on it. SplitMix64 (Steele, Lea, Flood: Fast splittable
-// pseudorandom number generators, 2014) is fast and good enough to mix samples.
+// implementation; batches must not depend on it. SplitMix64 is fast and good enough to mix samples.
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_ROWS_RANDOM_H
 #define RUNTIME_BATCHING_ROWS_RANDOM_H
 
+#include "runtime/support/SplitMix.h"
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -25,10 +25,8 @@ public:
   }
 
   uint64_t next() {
-    uint64_t z = state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
+    state += SplitMix::step;
+    return SplitMix::mixed(state);
   }
   /// Returns a number in 0 .. n - 1; n is at most 2^32. It is off from uniform by less than n /
   /// 2^32, for one draw instead of a loop.
