@@ -83,6 +83,29 @@ public:
           o.allowance[places[i]] = errors[i];
       }
   }
+  /// A library's product may be rounded to bfloat16 before the bias is added, before the
+  /// activation, and before the residual is added: what the host computes up to there, by the
+  /// largest slope of an activation for the first and once more for the last.
+  void allowRoundedProduct(const std::string &name) {
+    constexpr double roundings = 1.13 + 1;
+    for (bool withBias : {false, true}) {
+      BothSides plain(kernel, attributes);
+      plain.attributes["activation"] = "none";
+      for (const Operand &o : list)
+        if (o.name == "a" || o.name == "b" || (withBias && o.name == "bias") || o.name == name)
+          plain.list.push_back(o);
+      if (Status status = plain.runHost(); !status)
+        FAIL() << kernel << " alone on the host: " << status.message();
+      const std::vector<float> &product = plain.result(name);
+      for (Operand &o : list)
+        if (o.name == name) {
+          o.allowance.resize(product.size());
+          for (size_t i = 0; i < product.size(); ++i)
+            o.allowance[i] =
+                std::max(o.allowance[i], roundings * bfloat16Rounding * std::abs(product[i]));
+        }
+    }
+  }
   /// Results are sums of at most `terms` products: an element may be off by a rounding of the sum
   /// of their absolute values for each. That is what the host computes of the operands' absolute
   /// values, under these attributes and without the operand `except`.
@@ -104,7 +127,7 @@ public:
         const std::vector<float> &sums = absolute.result(o.name);
         o.allowance.resize(sums.size());
         for (size_t i = 0; i < sums.size(); ++i)
-          o.allowance[i] = static_cast<double>(terms) * float32Rounding * sums[i];
+          o.allowance[i] += static_cast<double>(terms) * float32Rounding * sums[i];
       }
     compare(exactly);
   }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The GPU benchmark: bench.py BUNDLE [--seconds 570] [--logs DIR] [--models 2b-8192-1,...] [--part steps|kernels]
+"""The GPU benchmark: bench.py BUNDLE [--seconds 570] [--logs DIR] [--models 2b-8192-1,...] [--part steps|ours|kernels]
 
 For every program of the bundle: weights and samples from a fixed seed (make_data.py), the same packed batches through
 omnibal-run and through PyTorch in every way that torch_step.py knows (bfloat16 by autocast or with float32 masters,
 padded to the caps or at the real sizes), in one run on one machine. Prints milliseconds a step (min / median), tokens/s,
 memory, what torch.compile compiled, losses and gradient norms; the ratio is to the fastest of PyTorch's ways, and only
-stated when all of them ran. Then kernel by kernel (bench_device_kernels) against PyTorch and the roofline. What found no
+stated when all of them ran (--ways: those that were asked for). Then kernel by kernel (bench_device_kernels) against PyTorch and the roofline. What found no
 time is said and counts as failed: --models and --part divide the benchmark into runs of 10 minutes.
 """
 import argparse
@@ -24,7 +24,7 @@ import agreement  # noqa: E402
 import models  # noqa: E402
 from checks import Checks  # noqa: E402
 
-WARMUP = 3
+WARMUP = 12  # both sides choose kernels for shapes, and PyTorch's allocator learns them
 # Ways to run PyTorch, by what the program computes in: numbers and shapes of torch_step.py.
 RIVALS = {"bfloat16": [("autocast", "exact"), ("masters", "exact"), ("autocast", "padded"), ("masters", "padded")],
           "float32": [("float32", "exact"), ("float32", "padded")]}
@@ -76,12 +76,13 @@ class Bench:
         return folder
 
     def ours(self, program, data):
-        log, trace = (os.path.join(self.args.work, name) for name in ("run.jsonl", "trace.json"))
+        log, profile = (os.path.join(self.args.work, name) for name in ("run.jsonl", "profile"))
+        trace = os.path.join(profile, f"step-{WARMUP:08d}.json")  # the last step that is not timed
         command = [self.path("bin", "omnibal-run"), self.path("programs", program["name"]), "--weights",
                    os.path.join(data, "model.safetensors"), "--data", os.path.join(data, "data-000000.tar"), "--preprocess",
                    os.path.join(data, "preprocessor_config.json"), "--batches", os.path.join(data, "batches"), "--steps",
                    WARMUP + self.args.steps, "--lr", models.learning_rate(program["model"]), "--weight-decay", 0.05, "--clip", 1,
-                   "--log", log, "--trace", trace]  # the third step, which is not timed
+                   "--log", log, "--profile", profile, "--profile-at", WARMUP]
         with DeviceMemory() as memory:
             good = self.checks.run("omnibal " + program["name"], command, limit=120, show=2)
         if not good:
@@ -109,7 +110,7 @@ class Bench:
         command = [sys.executable, os.path.join(HERE, "torch_step.py"), program["model"], data, "--tokens", program["tokens"],
                    "--tiles", program["tiles"], "--microbatches", program["microbatches"], "--steps", self.args.steps, "--warmup",
                    WARMUP, "--lr", models.learning_rate(program["model"]), "--mode", mode, "--shapes", shapes, "--backend",
-                   self.args.backend, *(["--eager"] if self.args.eager else [])]
+                   self.args.backend, "--compile", self.args.compile]
         with DeviceMemory() as memory:
             good = self.checks.run(name, command, limit=200)
         if not good:
@@ -138,7 +139,8 @@ class Bench:
             return self.checks.note(program["name"], False, "no time left")
         data = self.data_of(program)
         ours = self.ours(program, data)
-        ways = RIVALS[program.get("dtype", "bfloat16")] if program["stages"] == 1 else []
+        ways = RIVALS[program.get("dtype", "bfloat16")] if program["stages"] == 1 and self.args.part != "ours" else []
+        ways = [way for way in ways if not self.args.ways or ":".join(way) in self.args.ways.split(",")]
         rivals = [found for mode, shapes in ways if (found := self.rival(program, data, mode, shapes))]
         self.show(program, ours, rivals)
         if ours and ways:
@@ -194,7 +196,7 @@ class Bench:
 
     def all(self):
         os.makedirs(self.args.work, exist_ok=True)
-        if self.args.part in ("all", "steps"):
+        if self.args.part != "kernels":
             for program in self.programs:
                 self.compare(program)
         if self.args.part in ("all", "kernels"):
@@ -211,9 +213,10 @@ def main():
     parser.add_argument("--models", help="names of programs")
     parser.add_argument("--samples", type=int, default=320)
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--part", choices=["all", "steps", "kernels"], default="all")
+    parser.add_argument("--part", choices=["all", "steps", "ours", "kernels"], default="all", help="ours: steps without PyTorch")
     parser.add_argument("--keep", action="store_true", help="leave weights and samples in LOGS/work")
-    parser.add_argument("--eager", action="store_true", help="PyTorch without torch.compile")
+    parser.add_argument("--compile", choices=["model", "blocks", "none"], default="model", help="what of PyTorch's side torch.compile gets")
+    parser.add_argument("--ways", help="MODE:SHAPES,... of PyTorch; default: all")
     parser.add_argument("--backend", default="inductor", help="of torch.compile")
     args = parser.parse_args()
     args.bundle, args.logs = os.path.abspath(args.bundle), os.path.abspath(args.logs)

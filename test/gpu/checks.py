@@ -2,25 +2,27 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 
 
 class Checks:
-    """Named checks within a budget of seconds; each prints a line, logs go to a folder."""
+    """Named checks within a budget of seconds; each prints a line, logs go to a folder. Threads may run them at a time."""
 
     def __init__(self, logs, budget, slowness=1):
         self.logs, self.end, self.slowness = logs, time.monotonic() + budget, slowness
-        self.passed, self.failed = 0, []
+        self.passed, self.failed, self.lock = 0, [], threading.RLock()
         os.makedirs(logs, exist_ok=True)
 
     def left(self):
         return self.end - time.monotonic()
 
     def note(self, name, good, text=""):
-        self.passed += good
-        if not good:
-            self.failed.append(name)
-        print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + text if text else ''}", flush=True)
+        with self.lock:
+            self.passed += good
+            if not good:
+                self.failed.append(name)
+            print(f"{'ok  ' if good else 'FAIL'} {name}{': ' + text if text else ''}", flush=True)
         return good
 
     def run(self, name, command, limit=120, environment=None, show=0):
@@ -41,9 +43,10 @@ class Checks:
         with open(path, errors="replace") as log:
             lines = log.read().splitlines()
         good = code == 0
-        self.note(name, good, f"{time.monotonic() - begin:.1f} s" + ("" if good else f", exit {code} (limit {limit:.0f} s)"))
-        for line in lines[-(show if good else 15):] if show or not good else []:
-            print("     " + line[:240], flush=True)
+        with self.lock:
+            self.note(name, good, f"{time.monotonic() - begin:.1f} s" + ("" if good else f", exit {code} (limit {limit:.0f} s)"))
+            for line in lines[-(show if good else 15):] if show or not good else []:
+                print("     " + line[:240], flush=True)
         return good
 
     def finish(self):

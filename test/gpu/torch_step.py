@@ -3,7 +3,7 @@
 
 MODEL is a name of models.py, DATA a folder of make_data.py. Transformers' model with packed sequences: attention over
 the text by torch.nn.attention.varlen (flash attention of ragged sequences), over tiles by scaled_dot_product_attention;
-torch.compile; fused AdamW and clipping as omnibal-run has them; the language head at labeled positions only. The host
+torch.compile of the whole model, or of every layer and the head (--compile blocks, which takes seconds); fused AdamW and clipping as omnibal-run has them; the language head at labeled positions only. The host
 waits for the device once, after the last step: micro-batches are copied a step ahead, losses and norms stay on the
 device, and steps are timed by events.
 
@@ -45,7 +45,9 @@ def attention_of_packed(module, query, key, value, attention_mask, scaling=None,
     if cu_seq_lens_q is None:
         return F.scaled_dot_product_attention(query, key, value, scale=scaling).transpose(1, 2), None
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    if query.is_cuda and query.dtype == torch.bfloat16:
+    if query.is_cuda and torch.is_autocast_enabled():  # rotary embeddings in float32 turn queries into float32
+        q, k, v = (x.to(torch.bfloat16) for x in (q, k, v))
+    if query.is_cuda and q.dtype == torch.bfloat16:
         return ragged(q, k, v, cu_seq_lens_q, max_length_q, scaling)[None], None
     return by_samples(q, k, v, cu_seq_lens_q.tolist(), scaling)[None], None
 
@@ -227,8 +229,21 @@ class Trainer:
                                            lr=args.lr, betas=(0.9, 0.999), eps=1e-8, fused=device == "cuda")
         # Nothing falls back to eager in silence when graphs get too many.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
-        self.run = self.forward if args.eager else torch.compile(self.forward, backend=args.backend,
-                                                                 dynamic=None if args.shapes == "padded" else True)
+        self.run, self.head = self.forward, self.loss_of
+        options = {"backend": args.backend, "dynamic": None if args.shapes == "padded" else True}
+        if args.compile == "model":
+            self.run = torch.compile(self.forward, **options)
+        elif args.compile == "blocks":
+            for layer in self.layers():
+                layer.compile(**options)
+            self.head = torch.compile(self.loss_of, **options)
+
+    def layers(self):
+        """Those of the vision tower and of the language model: all of one kind share what is compiled."""
+        return [layer for module in self.model.modules() if isinstance(module, torch.nn.ModuleList) for layer in module]
+
+    def loss_of(self, hidden, targets):
+        return F.cross_entropy(self.model.lm_head(hidden).float(), targets, reduction="sum")
 
     def forward(self, ids, positions, borders, pixels, places, keep, targets):
         inner = self.model.model
@@ -243,10 +258,10 @@ class Trainer:
         hidden = inner.language_model(inputs_embeds=embeddings, position_ids=positions, use_cache=False,
                                       attention_mask={"full_attention": None}, cu_seq_lens_q=borders, cu_seq_lens_k=borders,
                                       max_length_q=longest, max_length_k=longest).last_hidden_state[0]
-        return F.cross_entropy(self.model.lm_head(hidden[keep]).float(), targets, reduction="sum")
+        return self.head(hidden[keep], targets)
 
     def micro_batch_loss(self, batch):
-        if not self.args.eager:
+        if self.args.compile != "none":
             dynamic = [("keep", 0), ("targets", 0), ("places", 0)]
             if self.args.shapes != "padded":
                 dynamic += [("ids", 1), ("positions", 1), ("pixels", 0)]
@@ -314,7 +329,7 @@ def arguments():
     parser.add_argument("--bucket", type=int, default=64)
     parser.add_argument("--mode", choices=["autocast", "masters", "float32"], default="autocast")
     parser.add_argument("--shapes", choices=["padded", "exact"], default="padded")
-    parser.add_argument("--eager", action="store_true")
+    parser.add_argument("--compile", choices=["model", "blocks", "none"], default="model", help="what torch.compile gets")
     parser.add_argument("--backend", default="inductor", help="of torch.compile")
     return parser
 

@@ -5,7 +5,9 @@ namespace omnibal::rt::cuda {
 namespace {
 
 constexpr int rounds = 3;
-constexpr double longRound = 2e-3; ///< seconds; shorter launches are repeated up to here
+constexpr double longRound = 4e-4;    ///< seconds; shorter launches are repeated up to here
+constexpr double hopeless = 1.3;      ///< of the time to beat
+constexpr double singleLaunch = 1e-5; ///< seconds that one launch alone may take more
 constexpr int mostLaunches = 10;
 constexpr Communicator::Milliseconds patience{60'000};
 
@@ -48,10 +50,13 @@ Result<double> Stopwatch::round(int launches, const std::function<bool()> &launc
   return milliseconds * 1e-3 / launches;
 }
 
-Result<std::optional<double>> Stopwatch::time(const std::function<bool()> &launch) {
+Result<std::optional<double>> Stopwatch::time(const std::function<bool()> &launch,
+                                              std::optional<double> toBeat) {
   bool went = true;
   OMNIBAL_RETURN_IF_ERROR(round(1, launch, went).status()); // loads code, fills caches
   OMNIBAL_ASSIGN_OR_RETURN(double best, round(1, launch, went));
+  if (toBeat && best > hopeless * *toBeat + singleLaunch)
+    return went ? std::optional<double>(best) : std::nullopt;
   const int launches =
       std::clamp(static_cast<int>(longRound / std::max(best, 1e-7)), 1, mostLaunches);
   for (int i = 0; i < rounds && went; ++i) {

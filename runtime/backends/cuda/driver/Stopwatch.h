@@ -24,8 +24,9 @@ public:
 
   cudaStream_t stream() const { return queue->handle(); }
   /// Returns the seconds of one launch, the least of a few rounds; nothing if `launch` returns
-  /// false.
-  Result<std::optional<double>> time(const std::function<bool()> &launch);
+  /// false. What takes far more than `toBeat` at its second launch is not launched again.
+  Result<std::optional<double>> time(const std::function<bool()> &launch,
+                                     std::optional<double> toBeat = std::nullopt);
 
 private:
   Stopwatch() = default;

@@ -1,4 +1,4 @@
-//===- Rope.cu - A block a token; a thread some pairs of a head ------------------------------===//
+//===- Rope.cu - A thread some pairs of a few heads of a token -------------------------------===//
 #include "runtime/backends/cuda/kernels/Device.h"
 #include "runtime/backends/cuda/kernels/Rope.h"
 
@@ -6,6 +6,8 @@ namespace omnibal::rt::cuda {
 namespace {
 
 constexpr int threads = 256;
+constexpr int groupHeads = 8; ///< of a thread
+constexpr int atOnce = 4;     ///< heads whose loads are in flight together
 
 /// Values (a, b) of a pair whose table entries are (ca, sa) and (cb, sb).
 __device__ __forceinline__ void turn(bool inverse, float a, float b, float ca, float sa, float cb,
@@ -29,38 +31,53 @@ template <int n> struct Factors {
   }
 };
 
-/// n > 1: halves, dense and aligned, tables too; n pairs a step.
+/// n > 1: halves, dense and aligned, tables too; n pairs a step. A thread reads the factors of a
+/// step once, for all heads of a group of a token, and has the loads of several heads in flight.
 template <int n, typename T>
-__global__ void __launch_bounds__(threads) rope(RopeShape s, const T *x, const int32_t *positions,
-                                                const float *cosine, const float *sine, T *out) {
-  const int64_t half = s.turned / 2, steps = half / n;
-  for (int64_t t = blockIdx.x; t < s.tokens; t += gridDim.x) {
+__global__ void __launch_bounds__(threads)
+    rope(RopeShape s, int64_t groups, const T *x, const int32_t *positions, const float *cosine,
+         const float *sine, T *out) {
+  const int64_t half = s.turned / 2, steps = half / n, rows = s.tokens * groups;
+  for (int64_t row = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; row < rows;
+       row += int64_t(gridDim.x) * blockDim.y) {
+    const int64_t t = row / groups, first = row % groups * groupHeads;
+    const int heads = static_cast<int>(s.heads - first < groupHeads ? s.heads - first : groupHeads);
     const float *c = cosine + positions[t] * s.cosineRow;
     const float *sn = sine + positions[t] * s.sineRow;
-    for (int64_t h = threadIdx.y; h < s.heads; h += blockDim.y) {
-      const T *from = x + t * s.x.token + h * s.x.head;
-      T *to = out + t * s.out.token + h * s.out.head;
-      for (int64_t step = threadIdx.x; step < steps; step += blockDim.x) {
-        const int64_t i = step * n;
-        const int64_t p = s.interleaved ? 2 * i : i, q = s.interleaved ? 2 * i + 1 : i + half;
-        const auto a = loadPack<n>(from + p * s.x.feature), b = loadPack<n>(from + q * s.x.feature);
-        const Factors<n> ca(c + p), sa(sn + p), cb(c + q), sb(sn + q);
-        Pack<T, n> toA, toB;
+    const T *from = x + t * s.x.token + first * s.x.head;
+    T *to = out + t * s.out.token + first * s.out.head;
+    for (int64_t step = threadIdx.x; step < steps; step += blockDim.x) {
+      const int64_t i = step * n;
+      const int64_t p = s.interleaved ? 2 * i : i, q = s.interleaved ? 2 * i + 1 : i + half;
+      const Factors<n> ca(c + p), sa(sn + p), cb(c + q), sb(sn + q);
+      for (int h = 0; h < heads; h += atOnce) {
+        Pack<T, n> a[atOnce], b[atOnce];
 #pragma unroll
-        for (int e = 0; e < n; ++e) {
-          float low, high;
-          turn(s.inverse, toFloat(a.at[e]), toFloat(b.at[e]), ca.at[e], sa.at[e], cb.at[e],
-               sb.at[e], low, high);
-          toA.at[e] = fromFloat<T>(low);
-          toB.at[e] = fromFloat<T>(high);
-        }
-        storePack<n>(to + p * s.out.feature, toA);
-        storePack<n>(to + q * s.out.feature, toB);
+        for (int j = 0; j < atOnce; ++j)
+          if (h + j < heads) {
+            a[j] = loadPack<n>(from + (h + j) * s.x.head + p * s.x.feature);
+            b[j] = loadPack<n>(from + (h + j) * s.x.head + q * s.x.feature);
+          }
+#pragma unroll
+        for (int j = 0; j < atOnce; ++j)
+          if (h + j < heads) {
+#pragma unroll
+            for (int e = 0; e < n; ++e) {
+              float low, high;
+              turn(s.inverse, toFloat(a[j].at[e]), toFloat(b[j].at[e]), ca.at[e], sa.at[e],
+                   cb.at[e], sb.at[e], low, high);
+              a[j].at[e] = fromFloat<T>(low);
+              b[j].at[e] = fromFloat<T>(high);
+            }
+            storePack<n>(to + (h + j) * s.out.head + p * s.out.feature, a[j]);
+            storePack<n>(to + (h + j) * s.out.head + q * s.out.feature, b[j]);
+          }
       }
-      if (from != to || s.x.feature != s.out.feature)
-        for (int64_t i = s.turned + threadIdx.x; i < s.size; i += blockDim.x)
-          to[i * s.out.feature] = from[i * s.x.feature];
     }
+    if (from != to || s.x.feature != s.out.feature)
+      for (int h = 0; h < heads; ++h)
+        for (int64_t i = s.turned + threadIdx.x; i < s.size; i += blockDim.x)
+          to[h * s.out.head + i * s.out.feature] = from[h * s.x.head + i * s.x.feature];
   }
 }
 
@@ -80,16 +97,15 @@ cudaError_t run(const RopeShape &s, const void *x, const int32_t *positions, con
   unsigned across = 1;
   while (across < threads && across < pairs)
     across *= 2;
-  unsigned down = 1;
-  while (down < threads / across && down < s.heads)
-    down *= 2;
-  const dim3 grid(gridFor(s.tokens)), block(across, down);
+  const unsigned down = threads / across;
+  const int64_t groups = ceilDiv(s.heads, groupHeads);
+  const dim3 grid(gridFor(ceilDiv(s.tokens * groups, down))), block(across, down);
   auto *from = static_cast<const T *>(x);
   auto *to = static_cast<T *>(out);
   if (wide)
-    OMNIBAL_LAUNCH((rope<n, T>), grid, block, stream, s, from, positions, cosine, sine, to);
+    OMNIBAL_LAUNCH((rope<n, T>), grid, block, stream, s, groups, from, positions, cosine, sine, to);
   else
-    OMNIBAL_LAUNCH((rope<1, T>), grid, block, stream, s, from, positions, cosine, sine, to);
+    OMNIBAL_LAUNCH((rope<1, T>), grid, block, stream, s, groups, from, positions, cosine, sine, to);
   return cudaGetLastError();
 }
 

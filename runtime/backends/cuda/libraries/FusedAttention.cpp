@@ -2,13 +2,16 @@
 #include "runtime/backends/cuda/driver/Log.h"
 #include "runtime/backends/cuda/kernels/attention/Ragged.h"
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace omnibal::rt::cuda {
 namespace {
 
 constexpr int64_t leastSize = 64, mostSize = 256; // smaller heads are quicker on our own kernels
-constexpr int64_t packBytes = 16;                 // that the library's kernels move at once
+/// Of gradients: with 256 features cuDNN 9.19 computes wrong ones on an H100 (causal, 527 rows).
+constexpr int64_t mostGradientSize = 128;
+constexpr int64_t packBytes = 16; // that the library's kernels move at once
 
 struct Operand {
   AttentionTensor tensor;
@@ -34,10 +37,11 @@ std::vector<Operand> operandsOf(const AttentionShape &s, const AttentionData &d,
 bool aligned(const void *data) { return reinterpret_cast<uintptr_t>(data) % packBytes == 0; }
 
 /// Whether the library may be asked at all.
-bool suits(const AttentionShape &s, const AttentionData &d, const std::vector<Operand> &operands) {
+bool suits(const AttentionShape &s, const AttentionData &d, const std::vector<Operand> &operands,
+           bool backward) {
   constexpr int64_t pack = packBytes / 2, most = 0x7fffffff;
-  auto sizeFits = [](int64_t size) {
-    return size >= leastSize && size <= mostSize && size % 8 == 0;
+  auto sizeFits = [&](int64_t size) {
+    return size >= leastSize && size <= (backward ? mostGradientSize : mostSize) && size % 8 == 0;
   };
   if (s.type != Element::BF16 || !sizeFits(s.size) || !sizeFits(s.valueSize) || s.tokens == 0 ||
       s.softcap != 0 || d.sinks ||
@@ -63,6 +67,9 @@ AttentionForm formOf(const AttentionShape &s, const std::vector<Operand> &operan
   } else {
     form.samples = load && load->samples >= 0 ? load->samples : sampleBucket(s.borderCount - 1);
     form.longest = load && load->longest >= 0 ? load->longest : lengthBucket(s.tokens);
+    // Forward takes no memory by this bound, so plans, each of which takes a moment, are few.
+    if (!backward)
+      form.longest = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(form.longest)));
   }
   form.heads = s.heads;
   form.keyHeads = s.keyHeads;
@@ -120,12 +127,13 @@ AttentionWish attentionWish() {
   const std::string wish = text && *text ? text : "cudnn";
   if (wish == "own")
     return AttentionWish::Own;
+  if (wish == "cudnn-forward")
+    return AttentionWish::LibraryForward;
   if (wish == "cudnn-unordered")
     return AttentionWish::LibraryUnordered;
   if (wish != "cudnn")
     logOnce("OMNIBAL_CUDA_ATTENTION is '" + wish +
-            "', not cudnn, cudnn-unordered or own; taken as "
-            "cudnn");
+            "', not cudnn, cudnn-forward, cudnn-unordered or own; taken as cudnn");
   return AttentionWish::Library;
 }
 
@@ -181,8 +189,10 @@ Result<std::byte *> FusedAttention::workspace(int64_t bytes) {
 Result<bool> FusedAttention::run(const AttentionShape &shape, const AttentionData &data,
                                  const Load *load, bool backward) {
   const std::vector<Operand> operands = operandsOf(shape, data, backward);
-  if (!suits(shape, data, operands))
+  if ((backward && wish == AttentionWish::LibraryForward) ||
+      !suits(shape, data, operands, backward))
     return false;
+  const bool ordered = wish != AttentionWish::LibraryUnordered;
   Prepared &chosen = prepare(formOf(shape, operands, load, ordered, backward));
   if (!chosen.plan)
     return false;

@@ -18,10 +18,10 @@
 
 namespace omnibal::rt::cuda {
 
-/// The values of OMNIBAL_CUDA_ATTENTION: "cudnn" (the default), "cudnn-unordered" (gradients by
-/// additions in any order: less memory, other bits in every run) or "own". Others give a notice and
-/// the default.
-enum class AttentionWish { Library, LibraryUnordered, Own };
+/// The values of OMNIBAL_CUDA_ATTENTION: "cudnn" (the default), "cudnn-forward" (gradients by our
+/// own kernels), "cudnn-unordered" (gradients by additions in any order: less memory, other bits in
+/// every run) or "own". Others give a notice and the default.
+enum class AttentionWish { Library, LibraryForward, LibraryUnordered, Own };
 AttentionWish attentionWish();
 
 class FusedAttention {
@@ -36,9 +36,9 @@ public:
   static int64_t expectedWorkspace(const AttentionForm &form);
 
   /// `own` may be null.
-  FusedAttention(std::unique_ptr<AttentionLibrary> library, bool ordered, cudaStream_t stream,
+  FusedAttention(std::unique_ptr<AttentionLibrary> library, AttentionWish wish, cudaStream_t stream,
                  WorkspaceLedger *own)
-      : library(std::move(library)), ordered(ordered), stream(stream), own(own) {}
+      : library(std::move(library)), wish(wish), stream(stream), own(own) {}
 
   std::string description() const { return library->description(); }
   /// Enqueues the whole call, or does nothing (false) if the library is not to do it. `load` is
@@ -61,7 +61,7 @@ private:
   Result<std::byte *> workspace(int64_t bytes);
 
   std::unique_ptr<AttentionLibrary> library;
-  bool ordered;
+  AttentionWish wish;
   cudaStream_t stream;
   WorkspaceLedger *own;
   std::map<AttentionForm, Prepared> prepared;

@@ -38,8 +38,7 @@ FusedAttention *Libraries::attention() {
     return nullptr;
   auto opened = openAttentionLibrary({stream, capability, "", ""});
   if (opened)
-    fusedAttention = std::make_unique<FusedAttention>(*std::move(opened),
-                                                      wish == AttentionWish::Library, stream, own);
+    fusedAttention = std::make_unique<FusedAttention>(*std::move(opened), wish, stream, own);
   else if (!opened.status().message().empty()) // built without: the user chose that
     logOnce("attention runs on our own kernels: " + opened.status().message());
   return fusedAttention.get();

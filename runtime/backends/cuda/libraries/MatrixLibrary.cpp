@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char *libraryName = "libcublasLt.so.13";
 constexpr int knownMajor = 13;
-constexpr int mostCandidates = 12;
+/// Each may be code that is loaded at its first launch, for milliseconds.
+constexpr int mostCandidates = 4;
 /// Below this a product takes the first algorithm offered: it is over before a choice pays.
 constexpr double leastMeasured = 1e7; // multiplications
 
@@ -330,11 +331,14 @@ Result<MeasuredAlgorithm> MatrixLibrary::measure(const ProductPlan &plan, const 
   MeasuredAlgorithm best;
   bool found = false;
   for (const lt::Heuristic &candidate : offered) {
-    auto seconds = watch->time([&] {
-      return launch(plan, call, p, candidate.algorithm, *scratch, watch->stream()) == lt::success &&
-             (!plan.sums || addSums(reinterpret_cast<float *>(result->data()), plan.sumCount,
-                                    *scratch, watch->stream()) == cudaSuccess);
-    });
+    auto seconds = watch->time(
+        [&] {
+          return launch(plan, call, p, candidate.algorithm, *scratch, watch->stream()) ==
+                     lt::success &&
+                 (!plan.sums || addSums(reinterpret_cast<float *>(result->data()), plan.sumCount,
+                                        *scratch, watch->stream()) == cudaSuccess);
+        },
+        found ? std::optional<double>(best.seconds) : std::nullopt);
     if (!seconds)
       return std::move(seconds).status();
     if (*seconds && (!found || **seconds < best.seconds)) {

@@ -109,12 +109,18 @@ std::optional<int64_t> lineLike(const Lines &c, RowStrides s, int64_t rows, int6
   return lines == 1 ? length : turned.row;
 }
 
-/// The library computes GELU by tanh alone, and what it keeps beside ReLU is a bit mask.
-std::optional<uint32_t> activationEpilogue(GemmActivation activation, bool pre) {
+/// The library computes GELU by tanh alone, of which its float32 results have too few digits, and
+/// what it keeps beside ReLU is a bit mask.
+bool hasGelu(Element resultType) { return resultType == Element::BF16; }
+
+std::optional<uint32_t> activationEpilogue(GemmActivation activation, bool pre,
+                                           Element resultType) {
   switch (activation) {
   case GemmActivation::None:
     return pre ? std::nullopt : std::optional<uint32_t>(0);
   case GemmActivation::GeluTanh:
+    if (!hasGelu(resultType))
+      return std::nullopt;
     return pre ? lt::gelu | lt::aux : uint32_t{lt::gelu};
   case GemmActivation::Relu:
     return pre ? std::nullopt : std::optional<uint32_t>(lt::relu);
@@ -226,10 +232,11 @@ std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &d
                        reinterpret_cast<uintptr_t>(auxData) % 16 == 0 &&
                        (inner < 0 || auxOperand.batch[inner] % 8 == 0);
   std::optional<uint32_t> activation =
-      data.at ? 0 : activationEpilogue(s.activation, data.pre != nullptr);
+      data.at ? 0 : activationEpilogue(s.activation, data.pre != nullptr, s.resultType);
   if (activation && (*activation & lt::aux) && !auxFits)
     activation.reset();
-  const bool fusesDerivative = data.at && auxFits && s.activation == GemmActivation::GeluTanh;
+  const bool fusesDerivative =
+      data.at && auxFits && s.activation == GemmActivation::GeluTanh && hasGelu(s.resultType);
   const bool fusesBias = !data.bias || (swapped && s.biasStride == 1 && s.type == s.resultType);
   const bool fusesActivation = fusesBias && activation;
   const bool fusesResidual =
@@ -314,7 +321,7 @@ std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &d
 std::string algorithmKey(const Product &p) {
   auto rounded = [](int64_t size) {
     const int64_t step =
-        std::max<int64_t>(64, int64_t(std::bit_floor(static_cast<uint64_t>(size))) / 8);
+        std::max<int64_t>(64, int64_t(std::bit_floor(static_cast<uint64_t>(size))) / 2);
     return size < 64 ? size : (size + step - 1) / step * step;
   };
   auto name = [](Element type) { return type == Element::BF16 ? "bf16" : "f32"; };

@@ -62,7 +62,7 @@ enum class Epilogues { All, Ordinary }; ///< Ordinary: none that isSpecial()
 std::optional<ProductPlan> planProduct(const GemmShape &shape, const GemmData &data,
                                        Epilogues allowed = Epilogues::All);
 
-/// Returns the key under which an algorithm is kept: sizes are rounded up in steps of an eighth of
+/// Returns the key under which an algorithm is kept: sizes are rounded up in steps of half of
 /// their power of two (64 at least), so that micro-batches of about equal size share it.
 std::string algorithmKey(const Product &product);
 

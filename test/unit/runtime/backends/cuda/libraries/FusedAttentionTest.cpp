@@ -280,7 +280,7 @@ TEST_F(AttentionByLibrary, PlansServeABucket) {
   ASSERT_TRUE(*attend(a, false));
   ASSERT_TRUE(*attend(b, false));
   ASSERT_EQ(state.plans.size(), 3u);
-  EXPECT_EQ(state.plans[1].longest, 192);
+  EXPECT_EQ(state.plans[1].longest, 256) << "of forward there are fewer than lengthBucket has";
   EXPECT_EQ(state.plans[2].samples, 8);
   EXPECT_TRUE(state.plans[2].ordered);
 }
@@ -299,6 +299,8 @@ TEST_F(AttentionByLibrary, LeavesTheRestToOurKernels) {
   expectDeclined({.lengths = {4}, .size = 32, .valueSize = 32}, nothing, "small heads");
   expectDeclined({.lengths = {4}, .size = 68, .valueSize = 68}, nothing, "odd heads");
   expectDeclined({.lengths = {4}, .size = 264, .valueSize = 264}, nothing, "large heads");
+  expectDeclined({.lengths = {4}, .size = 136, .valueSize = 136}, nothing,
+                 "gradients of large heads", true);
   expectDeclined(plain, [](Call &c) { c.shape.type = Element::F32; }, "float32");
   expectDeclined(plain, [](Call &c) { c.shape.mask = AttentionMask::Prefix; }, "prefix");
   expectDeclined(plain, [](Call &c) { c.shape.mask = AttentionMask::Blocks; }, "blocks");
@@ -330,6 +332,15 @@ TEST_F(AttentionByLibrary, Wishes) {
     const Load load = call.load();
     EXPECT_FALSE(*own.attend(call.shape, call.data(), &load, false));
     EXPECT_FALSE(own.usesAttention());
+  }
+  {
+    Setting wish("OMNIBAL_CUDA_ATTENTION", "cudnn-forward");
+    Libraries forward{"a device", 90, directStream()};
+    const Load load = call.load();
+    EXPECT_TRUE(*forward.attend(call.shape, call.data(), &load, false));
+    EXPECT_FALSE(*forward.attend(call.shape, call.data(), &load, true));
+    EXPECT_EQ(state.plans.size(), 1u);
+    state.plans.clear();
   }
   Setting wish("OMNIBAL_CUDA_ATTENTION", "cudnn-unordered");
   Problem few{.lengths = {4, 9}};

@@ -107,7 +107,10 @@ TEST(Product, WhatTheEpilogueTakes) {
   EXPECT_EQ(epilogue(A::Gelu, true, false, true), std::tuple(4u, false, "ap"));
   EXPECT_EQ(epilogue(A::Gelu, true, true, false), std::tuple(4u, false, "ar"));
   EXPECT_EQ(epilogue(A::Silu, false, false, false), std::tuple(1u, false, "a"));
-  s.resultType = Element::F32; // its bias would have to be float32 too
+  s.type = s.resultType = Element::F32; // the library's tanh has too few digits for it
+  EXPECT_EQ(epilogue(A::GeluTanh, true, false, false), std::tuple(4u, false, "a"));
+  EXPECT_EQ(epilogue(A::Relu, true, false, false), std::tuple(6u, false, ""));
+  s.type = Element::BF16; // the bias of its float32 results would have to be float32 too
   EXPECT_EQ(epilogue(A::None, true, false, false), std::tuple(1u, false, "b"));
   s = dense(16, 20, 8); // lines of the auxiliary matrix are multiples of 8
   EXPECT_EQ(epilogue(A::GeluTanh, true, false, true), std::tuple(4u, false, "ap"));
@@ -215,7 +218,7 @@ TEST(Product, SizesNearToEachOtherShareAKey) {
     return algorithmKey(planProduct(dense(m, 2048, 512), {all.a, all.b, all.c})->product);
   };
   EXPECT_EQ(key(4096), "bf16>bf16 NN 2048 4096 512 epilogue 1 align 16");
-  EXPECT_EQ(key(4097), key(4608));
+  EXPECT_EQ(key(4097), key(6144));
   EXPECT_NE(key(4096), key(4097));
   EXPECT_EQ(key(65), key(128));
   EXPECT_NE(key(63), key(64));
