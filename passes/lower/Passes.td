@@ -35,7 +35,7 @@ def FormGemms : Pass<"omnibal-form-gemms", "::mlir::func::FuncOp"> {
     read again leaves it beside its result, gelu_grad (tanh) of a product joins it, and the sum of a bias's
     gradient joins the product of the weight's, each where no fused group would read the same values.
     row_squares, which that target has no kernel for, becomes a product that adds to the weight, and the
-    sum of squares of its rows.
+    sum of squares of its rows. What reads a quantized weight there reads its numbers by dequantize.
   }];
   let options = [Option<"target", "target", "std::string", "\"host\"", "host | cuda">];
 }

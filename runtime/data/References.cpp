@@ -6,6 +6,7 @@
 #include "runtime/support/Json.h"
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 namespace omnibal::rt {
 namespace {
@@ -31,14 +32,21 @@ Status checkHeader(const std::string &path, const std::string &line, const std::
                    int64_t &samples) {
   auto header = parseJson(line, path);
   if (!header || !header->is_object() || textOf(*header, "format") != formats::references ||
-      !header->contains("samples") || !(*header)["samples"].is_number_integer())
+      !header->contains("samples") || !(*header)["samples"].is_number_unsigned())
     return badLine(path, 1, std::string("is not the beginning of ") + formats::references);
   if (!weights.empty() && textOf(*header, "weights") != weights)
     return invalid(path + ": the reference's log-probabilities were found by other weights than "
                           "those that --weights and --adapter begin with; give those, or another "
                           "file, which is made where there is none");
-  samples = (*header)["samples"].get<int64_t>();
+  const auto count = (*header)["samples"].get<uint64_t>();
+  if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    return badLine(path, 1, "counts more pairs than there can be");
+  samples = static_cast<int64_t>(count);
   return Status::ok();
+}
+
+bool isFloat(double number) {
+  return std::abs(number) <= double{std::numeric_limits<float>::max()};
 }
 
 /// Reads one entry, if the line holds one.
@@ -54,7 +62,10 @@ bool readEntry(const nlohmann::json &line, std::string &key, References::Entry &
   if (digest.size() != 16 || *end != 0)
     return false;
   key = textOf(line, "key");
-  entry.values = {line["chosen"].get<float>(), line["rejected"].get<float>()};
+  const auto chosen = line["chosen"].get<double>(), rejected = line["rejected"].get<double>();
+  if (!isFloat(chosen) || !isFloat(rejected))
+    return false;
+  entry.values = {static_cast<float>(chosen), static_cast<float>(rejected)};
   return true;
 }
 

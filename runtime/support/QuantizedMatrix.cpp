@@ -9,27 +9,8 @@ namespace {
 
 constexpr float largestCode = 127;
 
-/// The levels of NF4 (QLoRA, arXiv 2305.14314, appendix E): quantiles of the normal distribution,
-/// scaled to [-1, 1], among them 0.
-constexpr float levels[16] = {-1.0F,
-                              -0.6961928009986877F,
-                              -0.5250730514526367F,
-                              -0.39491748809814453F,
-                              -0.28444138169288635F,
-                              -0.18477343022823334F,
-                              -0.09105003625154495F,
-                              0.0F,
-                              0.07958029955625534F,
-                              0.16093020141124725F,
-                              0.24611230194568634F,
-                              0.33791524171829224F,
-                              0.44070982933044434F,
-                              0.5626170039176941F,
-                              0.7229568362236023F,
-                              1.0F};
-
 /// Between two levels that are neighbors; a number on it has the lower one.
-constexpr float middleAbove(int level) { return (levels[level] + levels[level + 1]) / 2; }
+constexpr float middleAbove(int level) { return (nf4Levels[level] + nf4Levels[level + 1]) / 2; }
 
 /// The bits of |value|: of finite numbers the larger has the larger bits.
 uint32_t sizeOf(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
@@ -101,7 +82,7 @@ void dequantizeRow(const int8_t *codes, float scale, int64_t count, float *out) 
 void dequantizeBlock(const uint8_t *codes, float scale, int64_t first, int64_t count, float *out) {
   float values[16];
   for (int i = 0; i < 16; ++i)
-    values[i] = levels[i] * scale;
+    values[i] = nf4Levels[i] * scale;
   int64_t i = 0;
   if (first % 2 != 0 && count > 0)
     out[i++] = values[codes[first / 2] & 15];

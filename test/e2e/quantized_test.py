@@ -15,6 +15,7 @@ import sys
 import unittest
 
 from adapters_test import ADAPTERS, LORA, REPLICAS, TWO_STAGES, AdapterCase, compile_model, judge, optimizer, scale_of, shapes_of, stages_of
+from judgement import Float32
 from mode_batches import Mode, ModeCase, write_folder
 from reference_losses import read_safetensors
 from run_case import BIN, MODEL
@@ -23,6 +24,8 @@ with open(f"{ADAPTERS}/quantized.json", encoding="utf-8") as _file:
     REFERENCE = json.load(_file)
 INT8, NF4 = (tuple(REFERENCE[name]["flags"]) for name in ("int8", "nf4"))
 BELOW = ("--quantize-frozen", "nf4")  # adapters
+DORA = (*LORA, "--dora")
+DEVICE = ("--target", "cuda", "--gpu-code", "emulated", "--dtype")
 
 
 def aligned(bytes_):
@@ -198,12 +201,41 @@ class Graphs(AdapterCase):
                 self.assertAlmostEqual(a, b, delta=1e-5, msg=name)
 
 
+class Emulated(AdapterCase):
+    """Programs of target cuda on the emulated device, where a kernel of their own makes numbers of the codes."""
+    layouts = {"int8-float32": (*INT8, *DEVICE, "float32"), "nf4-bfloat16": (*NF4, *TWO_STAGES, *DEVICE, "bfloat16"),
+               "dora-host": (*DORA, *BELOW), "dora-device": (*DORA, *BELOW, *DEVICE, "float32")}
+
+    def first_steps(self, program, steps, *flags):
+        self.run_tool(*optimizer(), "--steps", steps, "--log", self.path("log.jsonl"), *flags, program=program)
+        with open(self.path("log.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    def test_first_steps_are_those_over_weights_that_pytorch_has_quantized(self):
+        for program, steps in (("int8-float32", 2), ("nf4-bfloat16", 1)):
+            kind, numbers = program.split("-")
+            log = self.first_steps(program, steps, "--adapter", f"{ADAPTERS}/{REFERENCE[kind]['start']}")
+            for entry, step in zip(log, REFERENCE[kind]["steps"][:steps], strict=True):
+                for what, most in (("loss", 5e-4), ("grad_norm", 3e-2)):
+                    with self.subTest(kind=kind, numbers=numbers, what=what):
+                        if numbers == "float32":
+                            self.assertLessEqual(Float32.of_number(entry[what], step, what), 1)
+                        else:
+                            expected = float(step[what + "_float64"])
+                            self.assertLessEqual(abs(entry[what] - expected), most * expected)
+
+    def test_magnitudes_over_codes_are_those_of_the_host(self):
+        host, device = (self.first_steps(program, 1) for program in ("dora-host", "dora-device"))
+        for one, other in zip(host, device, strict=True):
+            for what in ("loss", "grad_norm"):
+                self.assertAlmostEqual(one[what], other[what], delta=1e-5 * one[what])
+
+
 class Errors(AdapterCase):
     layouts = {"one": (*LORA, *BELOW)}
 
     def test_flags_of_the_compiler(self):
         for flags, code, says in (
-                ((*LORA, *BELOW, "--target", "cuda"), 2, "--quantize-frozen needs --target host: the kernels of target cuda read no quantized weights yet"),
                 ((*LORA, *BELOW, "--model-parallel", "2"), 2, "--quantize-frozen does not go together with --model-parallel"),
                 (BELOW, 2, "--quantize-frozen needs --lora"),
                 ((*LORA, "--quantize-match", "q_proj"), 2, "--quantize-match needs --quantize-frozen"),
@@ -216,10 +248,6 @@ class Errors(AdapterCase):
                 done = compile_model(*flags)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(says, done.stderr)
-        pipeline = "--omnibal-compile=tiles=24 tokens=420 lora=q_proj quantize-frozen=nf4 target=cuda"
-        done = subprocess.run([f"{BIN}/omnibal-opt", f"{MODEL}/model.onnx", pipeline, "-o", os.devnull], stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("quantized weights need target host, not cuda", done.stderr)
         done = compile_model(*LORA, *BELOW, "--quantize-match", "language_model")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 frozen parameters match 'language_model' but stay as they are, because not linear layers alone read them: "

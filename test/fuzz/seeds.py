@@ -228,6 +228,16 @@ def vocabulary():
     yield text({"model": {"vocab": {"far": 16777215}}, "eos_token_id": 16777215})
 
 
+def references():
+    """As omnibal-run writes them for the samples of ReferencesFuzz.cpp, and lines that are not."""
+    lines = [{"key": key, "chosen": -12.25, "rejected": -3e-7, "digest": "00ff12ab34cd56ef"} for key in ("a", "b")]
+    begin = {"format": "omnibal.references/1", "weights": "w", "samples": 2}
+    yield SEPARATOR.join(map(text, (begin, *lines)))
+    yield SEPARATOR.join(map(text, (begin, *lines[::-1], {**lines[0], "key": "of another data set"})))
+    yield SEPARATOR.join(map(text, ({**begin, "samples": -(1 << 63)}, *lines)))
+    yield SEPARATOR.join(map(text, (begin, lines[0], {**lines[1], "chosen": 1e300})))
+
+
 def preprocess():
     for folder in sorted(os.listdir(DATA)):
         path = os.path.join(DATA, folder, "preprocessor_config.json")
@@ -315,7 +325,7 @@ def program():
 
 TARGETS = {"safetensors": safetensors, "npy": npy, "lengths": lengths, "steps": steps, "batches": batches,
            "length-groups": length_groups, "tar": tar,
-           "shard-index": shard_index, "sample": sample, "image": image, "preprocess": preprocess, "vocabulary": vocabulary,
+           "shard-index": shard_index, "sample": sample, "image": image, "preprocess": preprocess, "vocabulary": vocabulary, "references": references,
            "checkpoint": checkpoint, "cluster": cluster, "json": json_texts, "program": program, "step-plans": step_plans}
 
 

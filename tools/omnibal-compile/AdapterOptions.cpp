@@ -38,9 +38,6 @@ void addAdapterOptions(CLI::App &app, Options &o) {
 std::string checkQuantizeOptions(const CLI::App &app, const Options &options) {
   if (options.quantizeFrozen.empty())
     return app.count("--quantize-match") > 0 ? "--quantize-match needs --quantize-frozen" : "";
-  if (options.target != "host")
-    return "--quantize-frozen needs --target host: the kernels of target " + options.target +
-           " read no quantized weights yet";
   if (options.dividesStages())
     return "--quantize-frozen does not go together with --model-parallel whose parts divide "
            "weights; --layouts none lets all parts do the same";

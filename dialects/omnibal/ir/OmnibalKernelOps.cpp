@@ -1,5 +1,6 @@
 //===- OmnibalKernelOps.cpp - Verifiers of the ops that exist after lowering -------------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 
 using namespace mlir;
 using namespace omnibal;
@@ -41,6 +42,15 @@ LogicalResult GemmOp::verify() {
       return emitOpError("gemm_c5: sums ")
              << getSums().getType() << " are not those of an operand of two dimensions";
   }
+  return success();
+}
+
+LogicalResult DequantizeOp::verify() {
+  auto weight = cast<RankedTensorType>(getWeight().getType());
+  if (!isQuantized(weight) ||
+      getResult().getType() != RankedTensorType::get(weight.getShape(), weight.getElementType()))
+    return emitOpError("dequantize_c1: ")
+           << getResult().getType() << " are not the numbers of " << weight;
   return success();
 }
 

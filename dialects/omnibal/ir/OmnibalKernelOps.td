@@ -31,6 +31,22 @@ def GemmOp : Omnibal_Op<"gemm", [Pure, AttrSizedOperandSegments, AttrSizedResult
   let hasVerifier = 1;
 }
 
+def DequantizeOp : Omnibal_Op<"dequantize", [Pure]> {
+  let summary = "The numbers of a weight that is stored quantized";
+  let description = [{
+    Made by omnibal-form-gemms for targets whose products read no codes: what reads a quantized weight
+    reads these numbers, which are in memory for as long as that takes.
+
+    Constraints:
+    * (dequantize_c1) the weight is quantized, and the result has its shape and element type, but not
+      its encoding.
+  }];
+  let arguments = (ins FloatTensor:$weight);
+  let results = (outs FloatTensor:$result);
+  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 def FusedOp : Omnibal_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
   let summary = "Elementwise ops and reductions that become one generated kernel";
   let description = [{

@@ -33,11 +33,14 @@ SymbolicDim bytesOf(Value value) {
   unsigned width = cast<RankedTensorType>(value.getType()).getElementType().getIntOrFloatBitWidth();
   return times(elementsOf(value), (width + 7) / 8);
 }
-/// All operands read and all used results written once.
+/// All operands read and all used results written once; so are the numbers that codes become.
 SymbolicDim traffic(Operation *op) {
   SymbolicDim bytes;
-  for (Value operand : op->getOperands())
+  for (Value operand : op->getOperands()) {
     bytes = bytes + bytesOf(operand);
+    if (isQuantized(operand.getType()))
+      bytes = bytes + times(elementsOf(operand), 2 * int64_t{sizeof(float)});
+  }
   for (Value result : op->getResults())
     bytes = bytes + bytesOf(result);
   return bytes;

@@ -62,9 +62,15 @@ RankedTensorType storedType(RankedTensorType type) {
 
 } // namespace
 
-/// Only a product expands a quantized matrix, which is its right side, and what squares its rows.
+/// Only a product expands a quantized matrix, which is its right side, and what squares its rows;
+/// for a GPU an op does that wants its numbers.
 LogicalResult CallBuilder::checkReaders(BlockArgument quantized) {
   for (OpOperand &use : quantized.getUses()) {
+    if (isa<DequantizeOp>(use.getOwner()))
+      continue;
+    if (options.target != "host")
+      return use.getOwner()->emitOpError("reads a quantized weight, of which target ")
+             << options.target << " reads the numbers only (omnibal-form-gemms)";
     auto gemm = dyn_cast<GemmOp>(use.getOwner());
     auto squares = dyn_cast<RowSquaresOp>(use.getOwner());
     const bool expands = (gemm && gemm.getLhs() != quantized && gemm.getRhs() == quantized) ||
@@ -72,8 +78,6 @@ LogicalResult CallBuilder::checkReaders(BlockArgument quantized) {
     if (!expands)
       return use.getOwner()->emitOpError("reads a quantized weight, which only products do");
   }
-  if (options.target != "host")
-    return fn.emitError() << "quantized weights need target host, not " << options.target;
   return success();
 }
 
@@ -371,6 +375,7 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case([&](ReshardOp o) { return emitReshard(o); })
       .Case([&](GemmOp o) { return emitGemm(o); })
       .Case([&](RowSquaresOp o) { return emitRowSquares(o); })
+      .Case([&](DequantizeOp o) { return emitDequantize(o); })
       .Case([&](FusedOp o) { return emitFused(o); })
       .Case([&](AttentionOp o) { return emitAttention(o); })
       .Case([&](AttentionGradOp o) { return emitAttentionGrad(o); })

@@ -86,6 +86,7 @@ private:
   llvm::LogicalResult emitReshard(ReshardOp op); // EmitMoves.cpp
   llvm::LogicalResult emitGemm(GemmOp op);       // EmitGemm.cpp
   llvm::LogicalResult emitRowSquares(RowSquaresOp op);
+  llvm::LogicalResult emitDequantize(DequantizeOp op);
   /// Returns memory for as many columns of a quantized right side as become numbers at once.
   Place quantizedScratch(GemmOp op);
   llvm::LogicalResult emitFused(FusedOp op); // EmitFusedCall.cpp

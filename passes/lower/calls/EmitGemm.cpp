@@ -171,4 +171,12 @@ LogicalResult CallBuilder::emitRowSquares(RowSquaresOp op) {
   return success();
 }
 
+LogicalResult CallBuilder::emitDequantize(DequantizeOp op) {
+  set(op.getResult(), fresh(op.getResult()));
+  Call &numbers = call(op, "dequantize",
+                       {{"codes", placeOf(op.getWeight())}, {"matrix", placeOf(op.getResult())}});
+  numbers.attributes["quantized"] = rt::nameOf(quantizedShapeOf(op.getWeight().getType()).kind);
+  return success();
+}
+
 } // namespace omnibal::lower

@@ -1,4 +1,5 @@
 //===- FormGemms.cpp - Matrix products with their epilogues ------------------------------===//
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/TensorBuilder.h"
 #include "passes/lower/transforms/GemmGradients.h"
@@ -174,12 +175,30 @@ bool hasEpilogue(Operation *op) {
   return (gelu && gelu.getTanh()) || isa<ReluOp>(op);
 }
 
+/// Gives an op that reads quantized weights their numbers. Each reader has its own, which need not
+/// be in memory from one to the next.
+void expandWeights(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    if (!type || !isQuantized(type))
+      continue;
+    OpBuilder builder(op);
+    operand.set(DequantizeOp::create(builder, op->getLoc(),
+                                     RankedTensorType::get(type.getShape(), type.getElementType()),
+                                     operand.get()));
+  }
+}
+
 struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
   using Base::Base;
 
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
+    if (target == "cuda")
+      for (Operation *op : ops)
+        if (isa<LinearOp, RowSquaresOp>(op))
+          expandWeights(op);
     for (Operation *op : ops) {
       if (!isa<LinearOp, MatMulOp, LinearWeightGradOp>(op) &&
           !(isa<RowSquaresOp>(op) && target == "cuda"))

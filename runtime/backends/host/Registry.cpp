@@ -18,6 +18,7 @@ static KernelTable buildTable() {
   addIndexingKernels(table);
   addNormalizeKernels(table);
   addPreferenceKernels(table);
+  addDequantizeKernels(table);
   addQuantizedKernels(table);
   addRecurrentKernels(table);
   addReduceKernels(table);

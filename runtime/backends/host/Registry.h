@@ -38,6 +38,7 @@ void addGroupedKernels(KernelTable &table);
 void addIndexingKernels(KernelTable &table);
 void addNormalizeKernels(KernelTable &table);
 void addPreferenceKernels(KernelTable &table);
+void addDequantizeKernels(KernelTable &table);
 void addQuantizedKernels(KernelTable &table);
 void addRecurrentKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);

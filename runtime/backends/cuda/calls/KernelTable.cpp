@@ -218,6 +218,7 @@ DeviceKernelTable makeTable() {
   addMatrixKernels(table);
   addPlainKernels(table);
   addPlainRowKernels(table);
+  addQuantizedKernels(table);
   addRecurrentKernels(table);
   addRowKernels(table);
   return table;

@@ -76,6 +76,7 @@ void addLossKernels(DeviceKernelTable &table);
 void addMatrixKernels(DeviceKernelTable &table);
 void addPlainKernels(DeviceKernelTable &table);
 void addPlainRowKernels(DeviceKernelTable &table);
+void addQuantizedKernels(DeviceKernelTable &table);
 void addRecurrentKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
 

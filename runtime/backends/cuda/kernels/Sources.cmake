@@ -2,7 +2,7 @@
 set(OMNIBAL_CUDA_KERNEL_SOURCES)
 foreach(name ColumnSum Copy CrossEntropy Order Preference Recurrent Reduce Rope Rows StepSums Update
   attention/AttentionBackward attention/AttentionForward attention/AttentionMmaBackward attention/AttentionMmaForward attention/Ragged
-  matrix/Gemm matrix/GemmRest matrix/Grouped matrix/GroupedMma
+  matrix/Dequantize matrix/Gemm matrix/GemmRest matrix/Grouped matrix/GroupedMma
   plain/Conv plain/Elementwise plain/Indexing plain/Normalize)
   list(APPEND OMNIBAL_CUDA_KERNEL_SOURCES ${CMAKE_CURRENT_LIST_DIR}/${name}.cu)
 endforeach()

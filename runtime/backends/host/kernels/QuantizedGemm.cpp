@@ -7,6 +7,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/kernels/Gemm.h"
 #include "runtime/backends/host/kernels/HostKernel.h"
+#include "runtime/device/calls/BoundDequantize.h"
 #include "runtime/device/calls/BoundGemm.h"
 #include "runtime/support/QuantizedMatrix.h"
 #include <algorithm>
@@ -18,9 +19,7 @@ class QuantizedGemm final : public HostKernel, private BoundGemm {
 public:
   QuantizedGemm(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundGemm(call), scratch(call.operand("scratch")),
-        kind(call.choice("quantized", {"int8", "nf4"}) == 0 ? Quantization::Int8
-                                                            : Quantization::NF4),
-        transposed(call.flag("transpose_b", false)) {
+        kind(quantizationOf(call)), transposed(call.flag("transpose_b", false)) {
     if (sumA >= 0 || sumB >= 0)
       call.fail("a product with quantized weights has no operands 'sum_a' and 'sum_b'");
   }

@@ -7,7 +7,7 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/kernels/HostKernel.h"
 #include "runtime/backends/host/vector/Rows.h"
-#include "runtime/support/QuantizedMatrix.h"
+#include "runtime/device/calls/BoundDequantize.h"
 #include <algorithm>
 #include <array>
 
@@ -21,8 +21,7 @@ public:
         b(call.operand("b")), result(call.operand("result")),
         scale(static_cast<float>(call.number("scale", 1))) {
     if (call.has("quantized"))
-      kind =
-          call.choice("quantized", {"int8", "nf4"}) == 0 ? Quantization::Int8 : Quantization::NF4;
+      kind = quantizationOf(call);
   }
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {

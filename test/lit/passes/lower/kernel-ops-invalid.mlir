@@ -48,6 +48,22 @@ func.func @sums(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<6xf32> {
 
 // -----
 
+func.func @numbers(%w: tensor<4x8xf32, "nf4">) -> tensor<8x4xf32> {
+  // expected-error @+1 {{dequantize_c1: 'tensor<8x4xf32>' are not the numbers of 'tensor<4x8xf32, "nf4">'}}
+  %0 = omnibal.dequantize %w : (tensor<4x8xf32, "nf4">) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @plain(%w: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{dequantize_c1: 'tensor<4x8xf32>' are not the numbers of 'tensor<4x8xf32>'}}
+  %0 = omnibal.dequantize %w : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
 func.func @arguments(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // expected-error @+1 {{fused_c1: the block's arguments do not have the types of the inputs}}
   %0 = omnibal.fused rows [4, 0, 0] cols 8(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
