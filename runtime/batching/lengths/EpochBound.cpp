@@ -5,7 +5,8 @@
 namespace omnibal::rt {
 namespace {
 
-constexpr int64_t largestTable = int64_t(1) << 24;
+/// Entries of a table of counts, at most and for each sample.
+constexpr int64_t largestTable = int64_t(1) << 24, tableShare = 64;
 constexpr int thetas = 8;
 
 std::vector<Cell> countInTable(const SampleLengths &lengths, int64_t width, int64_t size) {
@@ -57,7 +58,7 @@ std::vector<Cell> countLengths(const SampleLengths &lengths) {
     return {};
   int64_t height = 1 + int64_t{*std::max_element(lengths.tiles.begin(), lengths.tiles.end())};
   int64_t width = 1 + int64_t{*std::max_element(lengths.tokens.begin(), lengths.tokens.end())};
-  if (width <= largestTable / height)
+  if (width <= std::min(largestTable, tableShare * lengths.size()) / height)
     return countInTable(lengths, width, width * height);
   return countBySorting(lengths);
 }
