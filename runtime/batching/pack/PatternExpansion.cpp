@@ -35,7 +35,7 @@ public:
     for (size_t p = 0; p < patterns.size(); ++p) {
       size_t slots = 0;
       for (auto [type, times] : patterns[p])
-        slots += times;
+        slots += slotsOf(type, times);
       if (uses[p] > 0)
         expand({shares.begin() + share, shares.begin() + share + slots}, uses[p]);
       share += slots;
@@ -81,18 +81,25 @@ private:
     fewEqual = items.size() < 32 * cells.size();
   }
 
+  size_t supplyOf(uint32_t type) const { return typeBegin[type + 1] - typeBegin[type]; }
+
+  /// A pattern may have room for more samples of a type than there are.
+  size_t slotsOf(uint32_t type, uint32_t times) const {
+    return std::min<size_t>(times, supplyOf(type));
+  }
+
   /// Cuts the samples of each type into the shares of the patterns' slots; what nobody takes is
   /// left over.
   void deal(const std::vector<Pattern> &patterns, const std::vector<int64_t> &uses) {
     std::vector<std::vector<size_t>> takers(types.types.size());
     for (size_t p = 0; p < patterns.size(); ++p)
       for (auto [type, times] : patterns[p])
-        for (uint32_t k = 0; k < times; ++k) {
+        for (size_t k = 0; k < slotsOf(type, times); ++k) {
           takers[type].push_back(shares.size());
           shares.push_back({type, 0, static_cast<size_t>(uses[p]), 0});
         }
     for (uint32_t type = 0; type < takers.size(); ++type) {
-      size_t supply = typeBegin[type + 1] - typeBegin[type], demand = 0;
+      size_t supply = supplyOf(type), demand = 0;
       std::vector<Share> cuts;
       for (size_t s : takers[type]) {
         cuts.push_back(shares[s]);
