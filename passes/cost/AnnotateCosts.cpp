@@ -68,17 +68,16 @@ private:
     return cost::readCostOptions(inputs, *files);
   }
 
-  /// What Muon's matrices cannot be: they are updated whole, by the host's kernels. So are the
-  /// parameters whose moments have blocks.
+  /// What Muon's matrices cannot be: they are updated whole, by the host's kernels. Parameters
+  /// whose moments have blocks are whole, too.
   LogicalResult checkOptimizer(ModuleOp module) {
     const rt::OptimizerKind kind = optimizerOf(module);
     const bool isMuon = kind == rt::OptimizerKind::Muon;
     if (!isMuon && !rt::isCoded(kind))
       return success();
     auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
-    if (target != "host")
-      return module.emitError() << "--optimizer " << rt::nameOf(kind) << ": target "
-                                << target.getValue()
+    if (isMuon && target != "host")
+      return module.emitError() << "--optimizer muon: target " << target.getValue()
                                 << " has no such update; choose another one, or --target host";
     if (isMuon && cluster && cluster.getZero() > 0)
       return module.emitError()

@@ -41,7 +41,7 @@ inline int64_t batchRingBytes(int64_t bytesOfStep) {
 /// has four parts that begin at multiples of 256.
 inline constexpr int64_t updateBlockElements = normBlock;
 inline int64_t updateListBytes(int64_t tensors, int64_t blocks) {
-  return 56 * tensors + 24 * blocks + 4 * 256;
+  return 64 * tensors + 24 * blocks + 4 * 256;
 }
 
 } // namespace cuda

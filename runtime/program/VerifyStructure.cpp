@@ -227,10 +227,10 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
       return broken("p3", where + ", " + name,
                     "orthogonalized: only muon does that, on target host, with whole matrices that "
                     "train and whose state replicas do not divide");
-    if (q.trainable && isCoded(p.optimizer) && (q.held || p.target != "host"))
+    if (q.trainable && isCoded(p.optimizer) && q.held)
       return broken("p3", where + ", " + name,
                     std::string("optimizer ") + nameOf(p.optimizer) +
-                        ": target host alone has it, and for whole parameters");
+                        ": it updates whole parameters only");
     if (!isHeldWell(q))
       return broken("p3", where + ", " + name, "held: these units do not divide its shape");
     int64_t bytes = denseBytes(q.heldDims(), DType::F32);

@@ -208,6 +208,66 @@ TEST(BackendOnDevice, TheOptimizerIsTheHosts) {
   EXPECT_OK(rank.arena->checkGuards());
 }
 
+/// Of `count` numbers, how many differ by more than `little`; none may by more than `most`.
+template <typename T>
+int64_t countApart(const std::vector<T> &a, const std::vector<T> &b, double little, double most) {
+  int64_t apart = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    apart += difference > little;
+    EXPECT_LE(difference, most) << i;
+  }
+  return apart;
+}
+
+TEST(BackendOnDevice, MomentsOfEightBitsAreTheHosts) {
+  ThreadPool pool(2);
+  for (int64_t n : {1, 255, 256, 1000, 40000}) {
+    Rank rank;
+    std::vector<float> param = numbers(3, n), grad = numbers(4, n);
+    const int64_t room = (codedBytes(n) + 3) / 4, step = (std::max(n, room) + 63) / 64 * 64 * 4;
+    std::vector<float> moments[2] = {std::vector<float>(room), std::vector<float>(room)};
+    UpdatedTensor here, there;
+    here.param = param.data();
+    here.grad = grad.data();
+    here.elements = there.elements = n;
+    there.param = rank.at(0);
+    there.grad = rank.at(step);
+    here.coded1 = codedMomentAt(moments[0].data(), n, 0);
+    here.coded2 = codedMomentAt(moments[1].data(), n, 0);
+    there.coded1 = codedMomentAt(rank.at(2 * step), n, 0);
+    there.coded2 = codedMomentAt(rank.at(3 * step), n, 0);
+    rank.put(there.param, param);
+    for (int kind : {0, 1})
+      rank.put(rank.at((2 + kind) * step), moments[kind]);
+    UpdateOptions options;
+    options.kind = OptimizerKind::AdamW8bit;
+    options.rates = decayAndNone(1e-2, 0.1), options.gradientScale = 0.5;
+    for (options.step = 1; options.step <= 4; ++options.step) {
+      std::ranges::copy(numbers(10 + static_cast<uint32_t>(options.step), n), grad.begin());
+      rank.put(there.grad, grad);
+      update({&here, 1}, options, pool);
+      EXPECT_OK(rank.backend->update({&there, 1}, options));
+    }
+    // Another rounding may make the next code of a few values, which moves them a little otherwise.
+    EXPECT_LE(countApart(rank.get(there.param, n), param, 2e-6, 2e-3), n / 100) << n;
+    EXPECT_EQ(rank.get(there.grad, n), std::vector<float>(n)) << "gradients are zeros again";
+    for (int kind : {0, 1}) {
+      const std::vector<float> got = rank.get(rank.at((2 + kind) * step), room);
+      auto codesOf = [&](const std::vector<float> &memory) {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(memory.data());
+        return std::vector<uint8_t>(bytes + codesAt(n), bytes + codedBytes(n));
+      };
+      auto scales = [&](const std::vector<float> &memory) {
+        return std::vector<float>(memory.begin(), memory.begin() + scalesOf(n));
+      };
+      EXPECT_LE(countApart(codesOf(got), codesOf(moments[kind]), 0, 1), n / 100) << n;
+      EXPECT_LE(countApart(scales(got), scales(moments[kind]), 1e-6, 0.1), scalesOf(n) / 4) << n;
+    }
+    EXPECT_OK(rank.arena->checkGuards());
+  }
+}
+
 TEST(BackendOnDevice, RanksOfOneDeviceExchangeAndSum) {
   constexpr int ranks = 3;
   constexpr int64_t count = 100003;

@@ -1,7 +1,7 @@
 //===- CodedMomentsTest.cpp - Moments of 8 bits against the bits that they are made of
 //---------===//
 #include "runtime/backends/host/Optimizer.h"
-#include "runtime/backends/host/vector/DynamicMap.h"
+#include "runtime/device/DynamicMap.h"
 #include "test/conformance/KernelTest.h"
 #include <set>
 

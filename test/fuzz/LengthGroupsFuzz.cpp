@@ -19,7 +19,7 @@ using namespace rt;
 
 constexpr size_t mostSamples = 16;
 /// Rows of more ranks, and patterns of more of the shortest samples, are right, and slow.
-constexpr int32_t mostRanks = 4096, mostTokens = 1 << 16;
+constexpr int32_t mostRanks = 4096, mostTiles = 64, mostTokens = 1 << 16;
 
 SampleLengths samplesOf(std::string_view text) {
   SampleLengths lengths;
@@ -38,7 +38,7 @@ SampleLengths samplesOf(std::string_view text) {
 
 void plan(const SampleLengths &lengths, const LengthGroups &groups) {
   for (const LengthGroup &group : groups.groups)
-    if (group.ranks > mostRanks || group.tokensCap > mostTokens)
+    if (group.ranks > mostRanks || group.tilesCap > mostTiles || group.tokensCap > mostTokens)
       return;
   for (bool hbp : {false, true}) {
     PlanOptions options;

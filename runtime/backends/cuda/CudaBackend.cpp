@@ -7,6 +7,7 @@
 #include "runtime/backends/cuda/driver/EventLog.h"
 #include "runtime/backends/cuda/driver/GraphCapture.h"
 #include "runtime/backends/cuda/libraries/Libraries.h"
+#include "runtime/device/DynamicMap.h"
 #include <new>
 
 namespace omnibal::rt::cuda {
@@ -101,16 +102,18 @@ public:
   void release(const HostCopy &readback) override { readbacks.giveBack(readback.data); }
 
   Status update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options) override {
-    if (options.kind == OptimizerKind::Muon || isCoded(options.kind))
+    if (options.kind == OptimizerKind::Muon)
       return invalid("target cuda has no such update");
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(listOf(tensors)));
     if (here->list.count == 0)
       return Status::ok();
     if (options.scaleOfStep)
       OMNIBAL_RETURN_IF_ERROR(openSums());
-    return check(
-        launchUpdate({here->list, options}, options.scaleOfStep ? sums->scale() : nullptr, queue),
-        "the update");
+    const float *stepScale = options.scaleOfStep ? sums->scale() : nullptr;
+    if (!isCoded(options.kind))
+      return check(launchUpdate({here->list, options}, stepScale, queue), "the update");
+    OMNIBAL_ASSIGN_OR_RETURN(const float *maps, codedMaps());
+    return check(launchCodedUpdate({here->list, options}, maps, stepScale, queue), "the update");
   }
   Status copyParameters(std::span<const UpdatedTensor> tensors) override {
     std::vector<UpdateTensor> copied = listOf(tensors);
@@ -205,9 +208,32 @@ private:
 
   static std::vector<UpdateTensor> listOf(std::span<const UpdatedTensor> tensors) {
     std::vector<UpdateTensor> list;
-    for (const UpdatedTensor &t : tensors)
-      list.push_back({t.param, t.grad, t.moment1, t.moment2, t.copy, t.elements, t.rate});
+    for (const UpdatedTensor &t : tensors) {
+      UpdateTensor &tensor = list.emplace_back();
+      tensor = {t.param, t.grad, t.moment1, t.moment2, t.copy, t.elements, t.rate};
+      if (t.coded1.codes) { // both moments lie alike
+        tensor.moment1 = t.coded1.scales;
+        tensor.moment2 = t.coded2.scales;
+        tensor.codes = t.coded1.codes - reinterpret_cast<const uint8_t *>(t.coded1.scales);
+      }
+    }
     return list;
+  }
+  /// What codes of moments stand for, and the borders between them.
+  Result<const float *> codedMaps() {
+    if (!maps) {
+      std::vector<float> numbers;
+      for (const DynamicMap *map : {&signedMap(), &unsignedMap()}) {
+        numbers.insert(numbers.end(), map->values.begin(), map->values.end());
+        numbers.insert(numbers.end(), map->borders.begin(), map->borders.end());
+        numbers.push_back(0); // behind the last value there is no border
+      }
+      const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(float));
+      OMNIBAL_ASSIGN_OR_RETURN(maps, DeviceBuffer::allocate(bytes, queue));
+      own.took("values of codes", bytes);
+      OMNIBAL_RETURN_IF_ERROR(staging->upload(maps->data(), numbers.data(), bytes));
+    }
+    return reinterpret_cast<const float *>(maps->data());
   }
   static std::vector<UpdateTensor> averagesOf(std::span<const AveragedTensor> tensors) {
     std::vector<UpdateTensor> list;
@@ -247,7 +273,7 @@ private:
   ReadbackPool readbacks;
   std::unique_ptr<MultiTensorLists> lists;
   std::unique_ptr<ProgramCode> code;
-  std::unique_ptr<DeviceBuffer> partials;
+  std::unique_ptr<DeviceBuffer> partials, maps;
   std::unique_ptr<Libraries> libraries;
   std::unique_ptr<EventLog> events;
   std::unique_ptr<Prefetcher> prefetcher;

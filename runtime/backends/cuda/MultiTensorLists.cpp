@@ -7,10 +7,10 @@ namespace {
 bool equal(const UpdateTensor &a, const UpdateTensor &b) {
   return a.param == b.param && a.grad == b.grad && a.moment1 == b.moment1 &&
          a.moment2 == b.moment2 && a.copy == b.copy && a.elements == b.elements &&
-         a.rate == b.rate && a.phase == b.phase;
+         a.rate == b.rate && a.phase == b.phase && a.codes == b.codes;
 }
 
-static_assert(updateBlockSize == updateBlockElements && sizeof(UpdateTensor) == 56 &&
+static_assert(updateBlockSize == updateBlockElements && sizeof(UpdateTensor) == 64 &&
                   sizeof(UpdateBlock) + sizeof(double) == 24,
               "updateListBytes() counts them");
 

@@ -1,6 +1,6 @@
 #include "runtime/backends/host/Optimizer.h"
-#include "runtime/backends/host/vector/DynamicMap.h"
 #include "runtime/backends/host/vector/Update.h"
+#include "runtime/device/DynamicMap.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -24,6 +24,9 @@ struct UpdateTensor {
   int64_t elements = 0;
   int32_t rate = 0;  ///< number in UpdateOptions::rates
   int32_t phase = 0; ///< values of its first block that lie before it (FloatRun)
+  /// Where moments are codes (CodedMoments.h): moment1 and moment2 are their scales, and so many
+  /// bytes behind the first of them lies the first code.
+  int64_t codes = 0;
 };
 
 struct UpdateBlock {
@@ -58,6 +61,12 @@ struct UpdateShape {
 /// `deviceScale`, if not null, multiplies the gradients too; if it is not a number, nothing is
 /// done.
 cudaError_t launchUpdate(const UpdateShape &shape, const float *deviceScale, cudaStream_t stream);
+
+/// Of AdamW8bit. `maps`: for signed and then for unsigned moments codedMapFloats floats, the values
+/// of the codes and the borders between them (DynamicMap.h).
+constexpr int64_t codedMapFloats = 512;
+cudaError_t launchCodedUpdate(const UpdateShape &shape, const float *maps, const float *deviceScale,
+                              cudaStream_t stream);
 
 /// *result = the sum of the squares of all `grad`, in double; `partial` holds list.count values,
 /// which stay as they are where there is no `grad`.

@@ -2,8 +2,8 @@
 #ifndef RUNTIME_BACKENDS_HOST_VECTOR_UPDATE_H
 #define RUNTIME_BACKENDS_HOST_VECTOR_UPDATE_H
 
-#include "runtime/backends/host/vector/DynamicMap.h"
 #include "runtime/backends/host/vector/Isa.h"
+#include "runtime/device/DynamicMap.h"
 #include "runtime/device/OptimizerKind.h"
 #include <array>
 #include <cstdint>

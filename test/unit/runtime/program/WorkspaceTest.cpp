@@ -38,9 +38,9 @@ TEST(Workspace, IsWhatTheBackendWillTake) {
   product.kernel = "gemm";
   program.functions[1].calls = {sum, product};
   uses = workspaceOf(program, stage);
-  EXPECT_EQ(describe(uses), "10.24 kB of batch values, 1.05 MB of column sums, 4608 B of "
+  EXPECT_EQ(describe(uses), "10.24 kB of batch values, 1.05 MB of column sums, 4640 B of "
                             "optimizer's lists, 33.55 MB of products");
-  EXPECT_EQ(totalOf(uses), 10240 + (1 << 20) + 4 * (56 + 3 * 24 + 1024) + (32 << 20));
+  EXPECT_EQ(totalOf(uses), 10240 + (1 << 20) + 4 * (64 + 3 * 24 + 1024) + (32 << 20));
 
   // However much data a step has, so much is on its way.
   mode.microbatches = 1000000;

@@ -1,4 +1,4 @@
-#include "runtime/backends/host/vector/DynamicMap.h"
+#include "runtime/device/DynamicMap.h"
 #include <algorithm>
 #include <cmath>
 #include <vector>

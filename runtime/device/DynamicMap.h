@@ -1,13 +1,12 @@
-//===- DynamicMap.h - What codes of 8 bits stand for
-//---------------------------------------------===//
+//===- DynamicMap.h - What codes of 8 bits stand for -----------------------------------------===//
 //
 // Dynamic tree quantization: zeros in front of the first set bit count powers of ten, and the bits
 // behind it divide what a power of ten spans, [0.1, 1], into equal cells, whose middles are the
 // values. So small magnitudes have few cells and large ones many. Codes ascend with their values.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_BACKENDS_HOST_VECTOR_DYNAMICMAP_H
-#define RUNTIME_BACKENDS_HOST_VECTOR_DYNAMICMAP_H
+#ifndef RUNTIME_DEVICE_DYNAMICMAP_H
+#define RUNTIME_DEVICE_DYNAMICMAP_H
 
 #include <array>
 
@@ -28,4 +27,4 @@ const DynamicMap &signedMap();
 const DynamicMap &unsignedMap();
 
 } // namespace omnibal::rt
-#endif // RUNTIME_BACKENDS_HOST_VECTOR_DYNAMICMAP_H
+#endif // RUNTIME_DEVICE_DYNAMICMAP_H
