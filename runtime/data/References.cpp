@@ -38,10 +38,10 @@ Status checkHeader(const std::string &path, const std::string &line, const std::
     return invalid(path + ": the reference's log-probabilities were found by other weights than "
                           "those that --weights and --adapter begin with; give those, or another "
                           "file, which is made where there is none");
-  const auto count = (*header)["samples"].get<uint64_t>();
-  if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+  const std::optional<int64_t> count = integerOf((*header)["samples"]);
+  if (!count)
     return badLine(path, 1, "counts more pairs than there can be");
-  samples = static_cast<int64_t>(count);
+  samples = *count;
   return Status::ok();
 }
 

@@ -5,9 +5,8 @@
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/data/References.h"
 #include "test/fuzz/Fuzz.h"
+#include "test/unit/runtime/data/TestTar.h"
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <string>
 
 namespace omnibal::fuzz {
@@ -20,26 +19,9 @@ using namespace rt;
 
 /// A shard with the samples "a" and "b".
 std::string shard() {
-  constexpr size_t block = 512, checksumAt = 148;
   const std::string contents =
       R"({"input_ids": [1, 2, 1, 3], "labels": [-100, 2, -100, 3], "images": 0, "chosen_tokens": 2})";
-  std::string tar;
-  for (const char *name : {"a.json", "b.json"}) {
-    std::string header(block, '\0');
-    std::snprintf(header.data(), 100, "%s", name);
-    std::memcpy(header.data() + 100, "0000644\0000000000\0000000000\0", 24);
-    std::snprintf(header.data() + 124, 12, "%011zo", contents.size());
-    std::memcpy(header.data() + 136, "00000000000", 11);
-    header[156] = '0';
-    std::memcpy(header.data() + 257, "ustar\00000", 8);
-    std::memset(header.data() + checksumAt, ' ', 8);
-    unsigned sum = 0;
-    for (char c : header)
-      sum += static_cast<unsigned char>(c);
-    std::snprintf(header.data() + checksumAt, 8, "%06o", sum);
-    tar += header + contents + std::string(block - contents.size() % block, '\0');
-  }
-  return tar + std::string(2 * block, '\0');
+  return test::makeTar({{"a.json", contents}, {"b.json", contents}});
 }
 
 const Dataset &dataset() {

@@ -5,8 +5,9 @@ For every program of the bundle: weights and samples from a fixed seed (make_dat
 omnibal-run and through PyTorch in every way that torch_step.py knows (bfloat16 by autocast or with float32 masters,
 padded to the caps or at the real sizes), in one run on one machine. Prints milliseconds a step (min / median), tokens/s,
 memory, what torch.compile compiled, losses and gradient norms; the ratio is to the fastest of PyTorch's ways, and only
-stated when all of them ran (--ways: those that were asked for). Then kernel by kernel (bench_device_kernels) against PyTorch and the roofline. What found no
-time is said and counts as failed: --models and --part divide the benchmark into runs of 10 minutes.
+stated when all of them ran (--ways: those that were asked for). Then kernel by kernel (bench_device_kernels) against
+PyTorch and the roofline. What found no time is said and counts as failed: --models and --part divide the benchmark into
+runs of 10 minutes.
 """
 import argparse
 import json

@@ -179,8 +179,7 @@ class Suite:
 
     def all(self):
         os.makedirs(self.work, exist_ok=True)
-        if not self.args.no_binaries:
-            self.together(self.binaries())
+        self.together(self.binaries())
         self.training()
         self.together([*self.resuming(), *self.forward()])
         if not self.args.no_sanitizer:
@@ -197,7 +196,6 @@ def main():
     parser.add_argument("--programs", help="names of programs, of all that the bundle has")
     parser.add_argument("--slowness", type=float, default=1, help="factor of all time limits: of an emulated device")
     parser.add_argument("--jobs", type=int, default=6, help="checks at a time")
-    parser.add_argument("--no-binaries", action="store_true")
     parser.add_argument("--no-sanitizer", action="store_true")
     parser.add_argument("--partial", action="store_true", help="binaries that the bundle lacks are left out")
     args = parser.parse_args()

@@ -3,9 +3,9 @@
 
 MODEL is a name of models.py, DATA a folder of make_data.py. Transformers' model with packed sequences: attention over
 the text by torch.nn.attention.varlen (flash attention of ragged sequences), over tiles by scaled_dot_product_attention;
-torch.compile of the whole model, or of every layer and the head (--compile blocks, which takes seconds); fused AdamW and clipping as omnibal-run has them; the language head at labeled positions only. The host
-waits for the device once, after the last step: micro-batches are copied a step ahead, losses and norms stay on the
-device, and steps are timed by events.
+torch.compile of the whole model, or of every layer and the head (--compile blocks, which takes seconds); fused AdamW and
+clipping as omnibal-run has them; the language head at labeled positions only. The host waits for the device once, after
+the last step: micro-batches are copied a step ahead, losses and norms stay on the device, and steps are timed by events.
 
 Numbers, by --mode: "autocast" has float32 parameters under bfloat16 autocast, "masters" bfloat16 parameters with float32
 copies that AdamW updates, "float32" nothing but float32. Shapes, by --shapes: "padded" fills every micro-batch up to the

@@ -47,8 +47,7 @@ LogicalResult GemmOp::verify() {
 
 LogicalResult DequantizeOp::verify() {
   auto weight = cast<RankedTensorType>(getWeight().getType());
-  if (!isQuantized(weight) ||
-      getResult().getType() != RankedTensorType::get(weight.getShape(), weight.getElementType()))
+  if (!isQuantized(weight) || getResult().getType() != weight.dropEncoding())
     return emitOpError("dequantize_c1: ")
            << getResult().getType() << " are not the numbers of " << weight;
   return success();

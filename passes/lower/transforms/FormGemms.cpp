@@ -183,9 +183,7 @@ void expandWeights(Operation *op) {
     if (!type || !isQuantized(type))
       continue;
     OpBuilder builder(op);
-    operand.set(DequantizeOp::create(builder, op->getLoc(),
-                                     RankedTensorType::get(type.getShape(), type.getElementType()),
-                                     operand.get()));
+    operand.set(DequantizeOp::create(builder, op->getLoc(), type.dropEncoding(), operand.get()));
   }
 }
 
@@ -195,10 +193,6 @@ struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) { ops.push_back(op); });
-    if (target == "cuda")
-      for (Operation *op : ops)
-        if (isa<LinearOp, RowSquaresOp>(op))
-          expandWeights(op);
     for (Operation *op : ops) {
       if (!isa<LinearOp, MatMulOp, LinearWeightGradOp>(op) &&
           !(isa<RowSquaresOp>(op) && target == "cuda"))
@@ -208,6 +202,8 @@ struct FormGemmsPass : impl::FormGemmsBase<FormGemmsPass> {
           op->emitOpError("needs shapes that are affine in V and N (run omnibal-specialize first)");
           return signalPassFailure();
         }
+      if (target == "cuda")
+        expandWeights(op);
       LogicalResult formed = success();
       if (auto linear = dyn_cast<LinearOp>(op))
         formed = formLinear(linear);

@@ -1,8 +1,8 @@
 #include "runtime/backends/host/Optimizer.h"
 #include "runtime/backends/host/vector/Update.h"
 #include "runtime/device/DynamicMap.h"
+#include "runtime/device/UpdateConstants.h"
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -52,34 +52,6 @@ void copyBlock(const UpdatedTensor &t, const Block &block) {
   if (t.copy)
     for (int64_t i = block.begin; i < block.begin + block.size; ++i)
       t.copy[i] = BFloat16::fromFloat(t.param[i]);
-}
-
-/// 1 - beta^step, by which Adam's moments are too small; other rules have no such correction.
-double correctionOf(const UpdateOptions &options, double beta) {
-  return isAdam(options.kind) ? 1 - std::pow(beta, static_cast<double>(options.step)) : 1;
-}
-
-/// What all parameters have in common.
-UpdateFactors factorsOf(const UpdateOptions &options) {
-  const bool isSgd = options.kind == OptimizerKind::Sgd;
-  UpdateFactors factors;
-  factors.gradientScale = static_cast<float>(options.gradientScale);
-  factors.keep1 = static_cast<float>(isSgd ? options.momentum : options.beta1);
-  factors.take1 = static_cast<float>(1 - options.beta1);
-  factors.keep2 = static_cast<float>(options.beta2);
-  factors.take2 = static_cast<float>(1 - options.beta2);
-  factors.rootScale = static_cast<float>(1 / std::sqrt(correctionOf(options, options.beta2)));
-  factors.epsilon = static_cast<float>(options.epsilon);
-  factors.nesterov = options.nesterov;
-  factors.zeroGradients = options.zeroGradients;
-  return factors;
-}
-
-UpdateFactors atRate(UpdateFactors factors, const UpdateOptions &options, const UpdateRate &rate) {
-  factors.stepSize = static_cast<float>(rate.learningRate / correctionOf(options, options.beta1));
-  factors.shrink = static_cast<float>(1 - rate.learningRate * rate.weightDecay);
-  factors.decay = static_cast<float>(rate.weightDecay);
-  return factors;
 }
 
 /// From an element on that is a block's first: blocks of tasks are blocks of codes.

@@ -36,7 +36,7 @@ __device__ __forceinline__ int codeOf(const Maps &map, float value, float scale)
 }
 
 /// The values [at, at + left) of a block of codes; `left` is at most `codes`.
-__device__ void updateCodes(const UpdateTensor &t, int64_t at, int left, const Factors &f,
+__device__ void updateCodes(const UpdateTensor &t, int64_t at, int left, const UpdateFactors &f,
                             float stepSize, float shrink, const Maps &first, const Maps &second) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   float *param = t.param + at, *grad = t.grad + at;
@@ -80,7 +80,7 @@ __device__ void updateCodes(const UpdateTensor &t, int64_t at, int left, const F
 }
 
 __global__ void __launch_bounds__(threads)
-    updateCoded(UpdateList list, Factors f, Rates rates, const float *maps,
+    updateCoded(UpdateList list, UpdateFactors f, Rates rates, const float *maps,
                 const float *deviceScale) {
   __shared__ Maps tables[2];
   static_assert(sizeof tables == 2 * codedMapFloats * sizeof(float));
@@ -89,12 +89,8 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   const UpdateBlock block = list.blocks[blockIdx.x];
   const UpdateTensor &t = list.tensors[block.tensor];
-  if (deviceScale) {
-    const float scale = *deviceScale;
-    if (scale != scale)
-      return;
-    f.gradientScale *= scale;
-  }
+  if (!takeScale(f, deviceScale))
+    return;
   const float stepSize = rates.stepSize[t.rate], shrink = rates.shrink[t.rate];
   for (int at = static_cast<int>(threadIdx.x / 32) * codes; at < block.size; at += warps * codes)
     updateCodes(t, block.begin + at, block.size - at < codes ? block.size - at : codes, f, stepSize,
@@ -109,8 +105,8 @@ cudaError_t launchCodedUpdate(const UpdateShape &shape, const float *maps, const
     return cudaSuccess;
   if (shape.options.rates.size() > mostUpdateRates)
     return cudaErrorInvalidValue;
-  const Factors f = factorsOf(shape.options);
-  const Rates rates = ratesOf(shape.options);
+  const UpdateFactors f = factorsOf(shape.options);
+  const Rates rates = ratesOf(shape.options, f);
   OMNIBAL_LAUNCH(updateCoded, dim3(static_cast<unsigned>(shape.list.count)), dim3(threads), stream,
                  shape.list, f, rates, maps, deviceScale);
   return cudaGetLastError();

@@ -24,16 +24,12 @@ __device__ __forceinline__ void forValues(int size, bool wide, Wide forFour, Sin
 
 template <typename Rule>
 __global__ void __launch_bounds__(threads)
-    update(UpdateList list, Factors f, Rates rates, const float *deviceScale) {
+    update(UpdateList list, UpdateFactors f, Rates rates, const float *deviceScale) {
   constexpr bool hasSecond = Rule::moments > 1;
   const UpdateBlock block = list.blocks[blockIdx.x];
   const UpdateTensor &t = list.tensors[block.tensor];
-  if (deviceScale) {
-    const float scale = *deviceScale;
-    if (scale != scale)
-      return;
-    f.gradientScale *= scale;
-  }
+  if (!takeScale(f, deviceScale))
+    return;
   const float stepSize = rates.stepSize[t.rate], shrink = rates.shrink[t.rate];
   float *param = t.param + block.begin, *grad = t.grad + block.begin;
   float *moment1 = t.moment1 + block.begin;
@@ -200,8 +196,8 @@ cudaError_t launchUpdate(const UpdateShape &shape, const float *deviceScale, cud
     return cudaSuccess;
   if (s.rates.size() > mostUpdateRates)
     return cudaErrorInvalidValue;
-  const Factors f = factorsOf(s);
-  const Rates rates = ratesOf(s);
+  const UpdateFactors f = factorsOf(s);
+  const Rates rates = ratesOf(s, f);
   const dim3 blocks(static_cast<unsigned>(shape.list.count));
   switch (s.kind) {
   case OptimizerKind::AdamW:

@@ -109,10 +109,10 @@ std::optional<int64_t> lineLike(const Lines &c, RowStrides s, int64_t rows, int6
   return lines == 1 ? length : turned.row;
 }
 
-/// The library computes GELU by tanh alone, of which its float32 results have too few digits, and
-/// what it keeps beside ReLU is a bit mask.
+/// The library's tanh has too few digits for float32 results.
 bool hasGelu(Element resultType) { return resultType == Element::BF16; }
 
+/// The library computes GELU by tanh alone, and what it keeps beside ReLU is a bit mask.
 std::optional<uint32_t> activationEpilogue(GemmActivation activation, bool pre,
                                            Element resultType) {
   switch (activation) {

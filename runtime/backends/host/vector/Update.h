@@ -5,21 +5,11 @@
 #include "runtime/backends/host/vector/Isa.h"
 #include "runtime/device/DynamicMap.h"
 #include "runtime/device/OptimizerKind.h"
+#include "runtime/device/UpdateFactors.h"
 #include <array>
 #include <cstdint>
 
 namespace omnibal::rt {
-
-/// A rule's constants of one step, in the form in which the inner loop uses them.
-struct UpdateFactors {
-  float gradientScale;
-  float keep1, take1, keep2, take2; ///< of the moments: beta or momentum, and 1 - beta
-  float shrink;                     ///< 1 - lr * decay
-  float decay;                      ///< what is added to the gradient (SGD)
-  float stepSize;                   ///< lr / bias correction 1
-  float rootScale, epsilon;         ///< 1 / sqrt(bias correction 2)
-  bool nesterov, zeroGradients;
-};
 
 using UpdateRule = void (*)(float *param, float *grad, float *moment1, float *moment2, int64_t n,
                             const UpdateFactors &factors);
