@@ -1,6 +1,7 @@
 //===- ExportProgram.cpp -----------------------------------------------------------------===//
 #include "passes/export/ExportProgram.h"
 #include "dialects/omnibal/ir/BatchValues.h"
+#include "dialects/omnibal/ir/Incremental.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/AdapterAttributes.h"
@@ -287,6 +288,7 @@ private:
       info.positions = positions.getInt();
     for (const analysis::Call &call : modes.front().graph.calls)
       info.vocabulary = std::max(info.vocabulary, wordsOf(call));
+    info.incremental = module->hasAttr(incrementalAttrName);
     if (auto prefixes = module->getAttrOfType<ArrayAttr>("omnibal.prefix_inputs"))
       for (StringAttr name : prefixes.getAsRange<StringAttr>())
         if (extra.contains(name.getValue()))

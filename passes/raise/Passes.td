@@ -89,4 +89,7 @@ def RaisePositionsPass : RaisingPass<"omnibal-raise-positions"> {
 def VerifyRaisedPass : RaisingPass<"omnibal-verify-raised"> {
   let summary = "Checks form R: nothing is left that mixes tokens of different samples";
 }
+def FindIncrementalPass : RaisingPass<"omnibal-find-incremental"> {
+  let summary = "Notes whether later tokens need only keys and values of earlier ones";
+}
 #endif // PASSES_RAISE_PASSES_TD

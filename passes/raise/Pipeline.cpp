@@ -45,6 +45,7 @@ void buildRaisePipeline(OpPassManager &manager, int64_t tokens,
   // Raising moved transposes around.
   manager.addPass(createShortenLayoutPass());
   manager.addPass(createVerifyRaisedPass());
+  manager.addPass(createFindIncrementalPass());
 }
 
 void registerRaisePasses() {

@@ -179,6 +179,28 @@ Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const Packing
   return out;
 }
 
+PackedMicrobatch lastToken(const PackedMicrobatch &sample, PackedMicrobatch empty) {
+  PackedMicrobatch out = std::move(empty);
+  out.tokens = 1;
+  out.inputIds = {sample.inputIds.back()};
+  out.targets = {sample.targets.back()};
+  out.positions = {sample.positions.back()};
+  out.imageRows = {noImageRow};
+  out.cuSeqlens = {0, 1};
+  out.borders = {0, 1};
+  out.references = {0};
+  for (auto &[name, values] : out.tokenInputs)
+    values = {sample.tokenInputs.at(name).back()};
+  if (auto axes = sample.pictureInputs.integers.find("position_ids");
+      axes != sample.pictureInputs.integers.end()) {
+    std::vector<int32_t> &last = out.pictureInputs.integers["position_ids"];
+    last.clear();
+    for (size_t end = sample.tokens; end <= axes->second.size(); end += sample.tokens)
+      last.push_back(axes->second[end - 1]);
+  }
+  return out;
+}
+
 std::vector<std::vector<int64_t>> cutInOrder(std::span<const std::pair<int64_t, int64_t>> loads,
                                              int64_t tilesCap, int64_t tokensCap) {
   std::vector<std::vector<int64_t>> groups;

@@ -12,6 +12,7 @@
 #include "runtime/data/Dataset.h"
 #include "runtime/data/RandomKeys.h"
 #include "runtime/data/pictures/PictureInputs.h"
+#include "runtime/device/KeptKeys.h"
 #include "runtime/device/Load.h"
 #include "runtime/support/Status.h"
 #include <cstdint>
@@ -66,6 +67,7 @@ struct PackedMicrobatch {
   PictureInputs pictureInputs;
   std::vector<float> pixels; ///< [V, ...]; empty where nobody reads them
   RandomKeys random;         ///< empty where nothing is random
+  KeptKeys *kept = nullptr;  ///< of the one sample whose next tokens these are; of an answer
 
   int64_t sequences() const { return borders.empty() ? 0 : std::ssize(borders) - 1; }
   int64_t samples() const { return sequences() - pairs; }
@@ -79,6 +81,10 @@ Load loadOf(const PackedMicrobatch &batch);
 
 /// Errors name the sample, the field and what to do.
 Result<PackedMicrobatch> pack(std::span<const SampleView> samples, const PackingRules &rules);
+
+/// Makes of `empty`, a micro-batch without samples, one with the last token of `sample`, a
+/// micro-batch with one, which the sample's pictures do not reach any more.
+PackedMicrobatch lastToken(const PackedMicrobatch &sample, PackedMicrobatch empty);
 
 /// Cuts consecutive samples with these (tiles, tokens) into micro-batches within the caps and
 /// returns indices into `loads`. This is for evaluation, where balance does not matter. The caller

@@ -263,6 +263,10 @@ public:
   /// so.
   virtual bool goesBySamples() const { return false; }
 
+  /// Whether kernels of attention can keep keys and values (KeptKeys.h) that take so many bytes in
+  /// all; another answer comes with other memory in use.
+  virtual bool hasRoomForKeys(int64_t bytes) { return false; }
+
   /// Returns how many graphs are worth keeping; 0: work cannot be recorded.
   virtual int graphs() const { return 0; }
   /// Until endCapture() this rank runs kernels only, and they are recorded instead of enqueued.
@@ -303,7 +307,7 @@ public:
 
 /// What a plugin must have been built with: interface and compiler. Raise the number with every
 /// change of this file, Communicator.h, Kernel.h, Optimizer.h or UpdateOptions.h.
-inline constexpr const char *backendInterface = "omnibal backend 15, " __VERSION__;
+inline constexpr const char *backendInterface = "omnibal backend 16, " __VERSION__;
 
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.

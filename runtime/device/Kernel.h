@@ -7,6 +7,7 @@
 #ifndef RUNTIME_DEVICE_KERNEL_H
 #define RUNTIME_DEVICE_KERNEL_H
 
+#include "runtime/device/KeptKeys.h"
 #include "runtime/device/Load.h"
 #include "runtime/support/Status.h"
 #include "runtime/support/ThreadPool.h"
@@ -53,6 +54,14 @@ public:
   /// for attributes that are Extents. Enqueues (on the host: performs) the work.
   virtual Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
                      ThreadPool &pool) = 0;
+  /// Whether a token needs keys and values of its sample's earlier tokens. Such a kernel is run by
+  /// runBehind() where these are not among the operands.
+  virtual bool keepsKeys() const { return false; }
+  /// Does what run() does for the tokens that follow those of `kept`, and adds theirs to it.
+  virtual Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> operands,
+                           int64_t tiles, int64_t tokens, ThreadPool &pool) {
+    return {Code::Internal, "this kernel keeps no keys"};
+  }
 };
 
 } // namespace omnibal::rt

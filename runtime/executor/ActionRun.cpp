@@ -36,9 +36,9 @@ Status ActionRun::compute(const Action &a) {
     auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
     const GraphKey key = graphKey(a, i, segment, batch->tiles, rows, load, backend.goesBySamples());
     // What is timed by call or by kernel runs by itself, and so does what has other addresses in
-    // every step.
-    OMNIBAL_RETURN_IF_ERROR(
-        trace || clock || plan.ofStep ? work() : state.graphs.run(key, &mode, backend, work));
+    // every step, or other keys with every token.
+    const bool isOwn = trace || clock || plan.ofStep || batch->kept;
+    OMNIBAL_RETURN_IF_ERROR(isOwn ? work() : state.graphs.run(key, &mode, backend, work));
     transport.progress();
     if (completed != completions.end())
       for (const Completion &each : completed->second)
@@ -60,13 +60,14 @@ Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const S
                             const PackedMicrobatch &batch, Event &begin) {
   for (size_t i = segment.begin; i < segment.end; ++i) {
     const PreparedLayer &layer = phase.layers[i];
+    const FunctionTable::Kept kept{batch.kept, a.index, i, batch.tokens};
     Status status = Status::ok();
     if (joinsParts(a, layer)) {
       for (int32_t p = 0; p < plan.partsOf(a.microbatch) && status; ++p)
-        status =
-            runLayer(layer, {a.microbatch, p}, plan.tilesOf({a.microbatch, p}, batch.tiles), batch);
+        status = runLayer(layer, {a.microbatch, p}, plan.tilesOf({a.microbatch, p}, batch.tiles),
+                          batch, kept);
     } else {
-      status = runLayer(layer, a.unit(), tilesOf(a, batch), batch);
+      status = runLayer(layer, a.unit(), tilesOf(a, batch), batch, kept);
     }
     if (!status)
       return std::move(status).context("layer \"" + layer.call->layer + "\"");
@@ -82,13 +83,13 @@ Status ActionRun::runLayers(const Action &a, const PreparedPhase &phase, const S
 }
 
 Status ActionRun::runLayer(const PreparedLayer &layer, Unit unit, const TileRange &tiles,
-                           const PackedMicrobatch &batch) {
+                           const PackedMicrobatch &batch, const FunctionTable::Kept &kept) {
   const RunLoad load = regionLoad(batch);
   formals.clear();
   for (const PreparedBinding &b : layer.bindings)
     formals.push_back(address(b, unit, tiles, load));
   return functions.run(layer.call->function, formals, address(layer.workspace, unit, tiles, load),
-                       tiles.count, prepared.rows(batch.tokens), pool, backend, trace);
+                       tiles.count, prepared.rows(batch.tokens), kept, pool, backend, trace);
 }
 
 bool ActionRun::joinsParts(const Action &a, const PreparedLayer &layer) const {

@@ -45,7 +45,7 @@ private:
                    const PackedMicrobatch &batch, Event &begin);
   /// Runs a layer for the tiles of a unit.
   Status runLayer(const PreparedLayer &layer, Unit unit, const TileRange &tiles,
-                  const PackedMicrobatch &batch);
+                  const PackedMicrobatch &batch, const FunctionTable::Kept &kept);
   /// Whether the layer, of a chunk that is not divided, reads what one made that is: a copy, which
   /// is made for each sub-micro-batch.
   bool joinsParts(const Action &a, const PreparedLayer &layer) const;

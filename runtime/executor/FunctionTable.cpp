@@ -70,7 +70,10 @@ void FunctionTable::evaluate(Prepared &p, int64_t tiles, int64_t tokens) {
 }
 
 Status FunctionTable::perform(const Call &call, std::span<const TensorView> views, int64_t tiles,
-                              int64_t tokens, ThreadPool &pool, Backend &backend) {
+                              int64_t tokens, KeptKeys::Rows *kept, ThreadPool &pool,
+                              Backend &backend) {
+  if (kept)
+    return call.kernel->runBehind(*kept, views, tiles, tokens, pool);
   if (!call.move)
     return call.kernel->run(views, tiles, tokens, pool);
   if (meeting && !isAlone)
@@ -80,8 +83,8 @@ Status FunctionTable::perform(const Call &call, std::span<const TensorView> view
 }
 
 Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
-                          std::byte *workspace, int64_t tiles, int64_t tokens, ThreadPool &pool,
-                          Backend &backend, Trace *trace) {
+                          std::byte *workspace, int64_t tiles, int64_t tokens, const Kept &kept,
+                          ThreadPool &pool, Backend &backend, Trace *trace) {
   Prepared &p = functions[function];
   if (p.tiles != tiles || p.tokens != tokens)
     evaluate(p, tiles, tokens);
@@ -95,8 +98,11 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
   for (size_t c = 0; c < p.calls.size(); ++c) {
     const Call &call = p.calls[c];
     Event begin = trace ? backend.recordEvent() : Event();
-    Status status =
-        perform(call, {p.views.data() + call.firstView, call.views}, tiles, tokens, pool, backend);
+    KeptKeys::Rows *rows = kept.keys && call.kernel && call.kernel->keepsKeys()
+                               ? &kept.keys->of({kept.chunk, kept.layer, c}, kept.tokens)
+                               : nullptr;
+    Status status = perform(call, {p.views.data() + call.firstView, call.views}, tiles, tokens,
+                            rows, pool, backend);
     if (trace)
       trace->kernel(p.function->calls[c], {p.views.data() + call.firstView, call.views}, begin,
                     backend.recordEvent());

@@ -30,10 +30,18 @@ public:
   }
   void goAlone(bool alone) { isAlone = alone; }
 
+  /// Keys of a sample's earlier tokens, and where a function is called.
+  struct Kept {
+    KeptKeys *keys = nullptr; ///< null: none are kept
+    int32_t chunk = 0;
+    size_t layer = 0;
+    int64_t tokens = 0; ///< of the sample, in this run
+  };
   /// Enqueues a function. `formals` has the address of each formal, and temporaries lie at
   /// `workspace`. `trace`, if not null, gets a span per kernel call.
   Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
-             int64_t tiles, int64_t tokens, ThreadPool &pool, Backend &backend, Trace *trace);
+             int64_t tiles, int64_t tokens, const Kept &kept, ThreadPool &pool, Backend &backend,
+             Trace *trace);
 
 private:
   struct Call {
@@ -52,7 +60,7 @@ private:
   };
   static void evaluate(Prepared &p, int64_t tiles, int64_t tokens);
   Status perform(const Call &call, std::span<const TensorView> views, int64_t tiles, int64_t tokens,
-                 ThreadPool &pool, Backend &backend);
+                 KeptKeys::Rows *kept, ThreadPool &pool, Backend &backend);
 
   std::vector<Prepared> functions;
   Transport *meeting = nullptr;

@@ -348,6 +348,9 @@ struct ModelInfo {
   std::vector<int64_t> tileShape; ///< pixel_values without its first dimension, e.g. [3, 448, 448]
   std::vector<std::string> tokenInputs;  ///< further per-token inputs by ONNX name (token_type_ids)
   std::vector<std::string> prefixInputs; ///< those of them that tell a prefix from what follows
+  /// Tokens see others only through attention that looks back, so a later run over an answer's next
+  /// token needs the keys and values of the earlier ones and nothing else of them.
+  bool incremental = false;
   int64_t vocabulary = 0;
   int64_t positions = 0; ///< the most tokens of a sample, as a table of positions has rows; 0: any
   /// The factor with which the balancing loss of routers is added to the mean loss of a token; 0:

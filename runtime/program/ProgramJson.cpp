@@ -469,8 +469,8 @@ void readSettings(Field f, Program &p) {
     p.adapters = adaptersFromJson(f["adapters"]);
   Field i = f["info"];
   i.onlyKeys({"image_token_id", "tokens_per_tile", "tile_shape", "token_inputs", "vocabulary",
-              "positions", "prefix_inputs", "router_loss_coefficient", "preference_beta",
-              "pictures"});
+              "positions", "prefix_inputs", "incremental", "router_loss_coefficient",
+              "preference_beta", "pictures"});
   p.info.imageTokenId = i["image_token_id"].integer();
   p.info.tokensPerTile = i["tokens_per_tile"].integer();
   p.info.tileShape = readIntegers(i["tile_shape"]);
@@ -480,6 +480,8 @@ void readSettings(Field f, Program &p) {
     p.info.positions = i["positions"].integer();
   if (i.has("prefix_inputs"))
     p.info.prefixInputs = i["prefix_inputs"].list([](Field e) { return e.text(); });
+  if (i.has("incremental"))
+    p.info.incremental = i["incremental"].flag();
   if (i.has("router_loss_coefficient"))
     p.info.routerLossCoefficient = i["router_loss_coefficient"].number();
   if (i.has("preference_beta"))
@@ -511,6 +513,8 @@ json settingsToJson(const Program &p) {
     info["positions"] = p.info.positions;
   if (!p.info.prefixInputs.empty())
     info["prefix_inputs"] = p.info.prefixInputs;
+  if (p.info.incremental)
+    info["incremental"] = true;
   if (p.info.routerLossCoefficient != 0)
     info["router_loss_coefficient"] = p.info.routerLossCoefficient;
   if (p.info.learnsFromPairs())

@@ -22,12 +22,26 @@ int64_t beginOfAnswer(const Sample &sample, int64_t imageToken) {
   return -1;
 }
 
+/// What a call of attention keeps of a token, in bytes.
+int64_t keptOfToken(const Function &function, const KernelCall &call) {
+  int64_t bytes = 0;
+  bool ofSamples = false;
+  for (const auto &[name, view] : call.operands) {
+    if (name == "k" || name == "v")
+      bytes += view.shape[1].constant * view.shape[2].constant *
+               byteSize(function.buffers[view.buffer].dtype);
+    ofSamples |= name == "cu_seqlens" &&
+                 bordersNamed(function.buffers[view.buffer].name) == Borders::Samples;
+  }
+  return call.kernel == "attention" && ofSamples ? bytes : 0;
+}
+
 } // namespace
 
 /// One run of the mode: an answer in each micro-batch, on the replica whose turn it is.
 class Answers::Wave final : public MicrobatchSource {
 public:
-  Wave(const Answers &all, size_t first, const std::vector<Ongoing> &answers)
+  Wave(const Answers &all, size_t first, std::vector<Ongoing> &answers)
       : all(all), first(first), answers(answers),
         rules(packingRules(all.s.program(), all.s.program().caps())) {}
 
@@ -59,18 +73,54 @@ public:
       view.tokenInputs[name] = values;
     }
     OMNIBAL_ASSIGN_OR_RETURN(out, pack({&view, 1}, rules));
-    out.pixels = prompt.pixels;
+    if (all.keeps && !said.empty()) {
+      OMNIBAL_ASSIGN_OR_RETURN(PackedMicrobatch empty, pack({}, rules));
+      out = lastToken(out, std::move(empty));
+    } else {
+      out.pixels = prompt.pixels;
+    }
+    out.kept = all.keeps ? &answers[*number].kept : nullptr;
     out.targets.back() = 0; // rows without a target need no prediction
+    out.labelTokens = 1;
     return &out;
   }
 
 private:
   const Answers &all;
   size_t first;
-  const std::vector<Ongoing> &answers;
+  std::vector<Ongoing> &answers;
   PackingRules rules;
   std::map<int32_t, PackedMicrobatch> packed;
 };
+
+int64_t Answers::keptBytes(const Session &session, int64_t tokens) {
+  const Program &p = session.program();
+  if (!p.info.incremental)
+    return 0;
+  const Mode &mode = session.executor->stageInfo().modes.at(evaluateMode);
+  int64_t ofToken = 0;
+  for (const Chunk &chunk : mode.chunks)
+    for (const LayerCall &layer : chunk.calls(ActionKind::Forward))
+      for (const KernelCall &call : p.functions[layer.function].calls)
+        ofToken += keptOfToken(p.functions[layer.function], call);
+  const int64_t atOnce = std::min<int64_t>(mode.microbatches, session.options.sampleCount);
+  return atOnce * tokens * ofToken;
+}
+
+/// Models whose tokens see earlier ones in another way than by their keys and values run over the
+/// whole sample again, and so do all ranks where the device of one has no room.
+Result<bool> Answers::canKeep() const {
+  if (!s.program().info.incremental)
+    return false;
+  int64_t most = 0;
+  for (const Prompt &prompt : prompts)
+    most = std::max(most, prompt.sample.tokens() + s.options.sampleTokens);
+  most = std::min(most, s.program().caps().tokens);
+  double without = s.executor->backend().hasRoomForKeys(keptBytes(s, most)) ? 0 : 1;
+  OMNIBAL_RETURN_IF_ERROR(
+      s.communicator.allReduce(std::span<double>(&without, 1), s.communicator.everyone()));
+  return without == 0;
+}
 
 Answers::Answers(Session &session, const DataSource &training)
     : s(session), data(training.evaluation ? training.evaluation.get() : &training) {}
@@ -183,8 +233,12 @@ Status Answers::advance(size_t first, std::vector<Ongoing> &answers) {
   for (size_t i = 0; i < answers.size(); ++i) {
     if (next[i] == 0)
       continue;
+    const auto said = std::ssize(answers[i].ids);
+    answers[i].tokensRun += keeps && said > 0 ? 1 : prompts[i].sample.tokens() + said;
     const auto id = static_cast<int32_t>(next[i] - 1);
-    answers[i].ended = std::ranges::find(ends, id) != ends.end();
+    // The token of a picture has none to stand for.
+    answers[i].ended =
+        std::ranges::find(ends, id) != ends.end() || id == s.program().info.imageTokenId;
     if (!answers[i].ended)
       answers[i].ids.push_back(id);
     answers[i].ended |= !hasRoom(prompts[i], answers[i]);
@@ -193,11 +247,14 @@ Status Answers::advance(size_t first, std::vector<Ongoing> &answers) {
 }
 
 Result<std::vector<Answer>> Answers::run() {
+  OMNIBAL_ASSIGN_OR_RETURN(keeps, canKeep());
   std::vector<Ongoing> ongoing(prompts.size());
   const Mode &mode = s.executor->stageInfo().modes.at(evaluateMode);
   const auto together = static_cast<size_t>(mode.microbatches * s.program().dataParallel);
-  for (size_t i = 0; i < prompts.size(); ++i)
+  for (size_t i = 0; i < prompts.size(); ++i) {
     ongoing[i].ended = !hasRoom(prompts[i], ongoing[i]);
+    ongoing[i].kept = KeptKeys(prompts[i].sample.tokens() + s.options.sampleTokens);
+  }
   for (size_t first = 0; first < prompts.size(); first += together) {
     auto goesOn = [&] {
       const size_t end = std::min(first + together, prompts.size());
@@ -206,12 +263,14 @@ Result<std::vector<Answer>> Answers::run() {
     };
     while (goesOn())
       OMNIBAL_RETURN_IF_ERROR(advance(first, ongoing));
+    for (size_t i = first; i < std::min(first + together, prompts.size()); ++i)
+      ongoing[i].kept = KeptKeys();
   }
   s.executor->forgetTraffic();
   std::vector<Answer> said;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    Answer &answer = said.emplace_back(
-        Answer{prompts[i].sample.key, ongoing[i].ids, prompts[i].expected, "", ""});
+    Answer &answer = said.emplace_back(Answer{prompts[i].sample.key, ongoing[i].ids,
+                                              prompts[i].expected, "", "", ongoing[i].tokensRun});
     if (vocabulary) {
       answer.text = vocabulary->text(answer.ids);
       answer.expected = vocabulary->text(answer.expectedIds);

@@ -14,12 +14,14 @@ struct Answer {
   std::string sample; ///< its key
   std::vector<int32_t> ids, expectedIds;
   std::string text, expected;
+  int64_t tokensRun = 0; ///< in all runs that it took
 };
 
 /// Greedy answers to the prompts of a few samples (--sample-every), by the program's own mode
-/// "evaluate": each token takes a run over all that there is of the sample, as programs keep no
-/// keys and values between runs. A prompt is a sample up to its first label behind the last
-/// picture. Nothing that trains is changed.
+/// "evaluate": a run over the prompt, and one over each token of the answer, while attention keeps
+/// keys and values (KeptKeys.h). Where program or backend cannot do so, each run is one over all
+/// that there is of the sample. A prompt is a sample up to its first label behind the last picture.
+/// Nothing that trains is changed.
 class Answers {
 public:
   Answers(Session &session, const DataSource &training);
@@ -29,6 +31,9 @@ public:
   bool isDue(int64_t completed, int64_t total) const;
   /// All ranks call it, while no step is under way.
   Result<std::vector<Answer>> run();
+  /// What keys and values of answers that run at one time take of this rank's memory, if each has
+  /// so many tokens with its prompt; 0 where they cannot be kept.
+  static int64_t keptBytes(const Session &session, int64_t tokens);
 
 private:
   struct Prompt {
@@ -39,6 +44,8 @@ private:
   struct Ongoing {
     std::vector<int32_t> ids;
     bool ended = false;
+    int64_t tokensRun = 0;
+    KeptKeys kept; ///< on ranks that run the answer
   };
   class Wave;
 
@@ -47,6 +54,7 @@ private:
   Status readTexts(const FolderFiles &folder);
   Result<Prompt> read(int64_t number) const;
   Status advance(size_t first, std::vector<Ongoing> &answers);
+  Result<bool> canKeep() const;
   bool hasRoom(const Prompt &prompt, const Ongoing &answer) const;
 
   Session &s;
@@ -54,6 +62,7 @@ private:
   std::vector<Prompt> prompts;
   std::vector<int32_t> ends;
   std::optional<Vocabulary> vocabulary;
+  bool keeps = false; ///< keys and values, while answers are made
 };
 
 } // namespace omnibal::rt

@@ -6,6 +6,7 @@
 #include "runtime/program/Names.h"
 #include "runtime/program/RankGrid.h"
 #include "runtime/program/Workspace.h"
+#include "runtime/training/Answers.h"
 #include "runtime/training/RunCheckpoints.h"
 #include <algorithm>
 #include <bit>
@@ -194,19 +195,19 @@ Reading readingOf(const Session &s, const Dataset &dataset, bool evaluates) {
   return reading;
 }
 
-/// What --sample-every takes: pictures of its prompts and of their micro-batches, and at the leader
-/// the tokenizer while it is parsed.
+/// What --sample-every takes: pictures of its prompts and of their micro-batches, keys and values
+/// of a wave of answers, and at the leader the tokenizer while it is parsed.
 int64_t answers(const Session &s, const DataSource &data) {
   constexpr int64_t ofParsedByte = 24;
-  int64_t bytes = 0;
+  int64_t bytes = Answers::keptBytes(s, s.program().caps().tokens);
   if (readsPixels(s.executor->stageInfo(), "evaluate")) {
     const Dataset &dataset = *(data.evaluation ? *data.evaluation : data).dataset;
     int64_t most = 0;
     for (int64_t i = 0; i < dataset.size(); ++i)
       most = std::max(most, dataset.tiles(i));
     const Mode &mode = s.executor->stageInfo().modes.at("evaluate");
-    bytes = (s.options.sampleCount + mode.microbatches) * std::min(most, s.program().caps().tiles) *
-            tileBytes(s.program());
+    bytes += (s.options.sampleCount + mode.microbatches) *
+             std::min(most, s.program().caps().tiles) * tileBytes(s.program());
   }
   std::error_code ignored;
   if (s.leads())

@@ -394,7 +394,8 @@ void Reporter::answers(int64_t completed, const std::vector<Answer> &said, doubl
     return;
   nlohmann::ordered_json lines = nlohmann::ordered_json::array();
   for (const Answer &answer : said) {
-    nlohmann::ordered_json line = {{"sample", answer.sample}, {"ids", answer.ids}};
+    nlohmann::ordered_json line = {
+        {"sample", answer.sample}, {"ids", answer.ids}, {"tokens_run", answer.tokensRun}};
     if (!answer.text.empty() || !answer.expected.empty()) {
       line["answer"] = answer.text;
       line["expected"] = answer.expected;

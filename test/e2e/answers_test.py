@@ -6,23 +6,23 @@ Greedy answers are those of PyTorch (test/scripts/answers_reference.py), on ever
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
+import tempfile
 import unittest
 
-from run_case import MODEL, MPIRUN, RunCase
+from run_case import BIN, DATA, LONGEST, MODEL, MPIRUN, RunCase
 
 with open(f"{MODEL}/answers.json", encoding="utf-8") as _file:
     REFERENCE = json.load(_file)
+with open(f"{MODEL}/fixture.json", encoding="utf-8") as _file:
+    IMAGE = json.load(_file)["image_token_id"]
 TOKENS = 8
 STILL = ("--lr", "1e-12", "--weight-decay", "0", "--steps", "1")
 
 
-class Answers(RunCase):
-    layouts = {"one": (), "two": ("--stages", "2"), "replicas": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2"),
-               "parts": ("--model-parallel", "2", "--layout-price", "1"), "noisy": ("--neftune", "5"),
-               "adapted": ("--lora", "q_proj", "--lora-dropout", "0.5")}
-
+class AnswersCase(RunCase):
     def log(self, *flags, program="one", **options):
         self.run_tool(*flags, "--log", self.path("log.jsonl"), program=program, **options)
         with open(self.path("log.jsonl"), encoding="utf-8") as file:
@@ -33,11 +33,48 @@ class Answers(RunCase):
         lines = [line for line in self.log("--sample-every", 1, "--sample-tokens", TOKENS, *flags, **options) if "answers" in line]
         return {answer["sample"]: answer for answer in lines[-1]["answers"]}
 
+    def prompts(self):
+        """Tokens before an answer, by sample."""
+        with tarfile.open(f"{MODEL}/data-000000.tar") as tar:
+            samples = {member.name[:-5]: json.load(tar.extractfile(member)) for member in tar if member.name.endswith(".json")}
+        found = {}
+        for key, sample in samples.items():
+            last = max((t for t, token in enumerate(sample["input_ids"]) if token == IMAGE), default=0)
+            found[key] = next((t for t in range(last + 1, len(sample["labels"])) if sample["labels"][t] != -100), None)
+        return found
+
+    def check_kept(self, program, count, tokens=lambda n: n + TOKENS - 1):
+        """The ids of PyTorch, and how many tokens were run for them by the length of the prompt."""
+        prompts = self.prompts()
+        found = self.answers(*STILL, "--sample-count", count, program=program)
+        self.assertEqual(len(found), count)
+        for key, answer in found.items():
+            self.assertEqual(answer["ids"], REFERENCE[key]["ids"])
+            self.assertEqual(answer["tokens_run"], tokens(prompts[key]))
+
+
+class Answers(AnswersCase):
+    layouts = {"one": (), "two": ("--stages", "2"), "replicas": ("--stages", "2", "--data-parallel", "2", "--microbatches", "2"),
+               "parts": ("--model-parallel", "2", "--layout-price", "1"), "noisy": ("--neftune", "5"),
+               "adapted": ("--lora", "q_proj", "--lora-dropout", "0.5")}
+
     def test_they_are_those_of_pytorch(self):
         for program in self.layouts:
             with self.subTest(program=program):
                 found = self.answers(*STILL, "--sample-count", len(REFERENCE), program=program)
                 self.assertEqual({key: answer["ids"] for key, answer in found.items()}, {key: row["ids"] for key, row in REFERENCE.items()})
+
+    def test_keys_and_values_are_kept(self):
+        """A prompt is run once, and then one token after the other; without them each run is one over everything."""
+        shutil.copytree(f"{self.programs}/two", f"{self.programs}/whole")
+        with open(f"{self.programs}/whole/manifest.json", encoding="utf-8") as file:
+            program = json.load(file)
+        self.assertTrue(program["info"].pop("incremental"))
+        with open(f"{self.programs}/whole/manifest.json", "w", encoding="utf-8") as file:
+            json.dump(program, file)
+        for name, tokens in (("two", lambda n: n + TOKENS - 1), ("whole", lambda n: sum(n + t for t in range(TOKENS)))):
+            with self.subTest(name=name):
+                self.check_kept(name, 6, tokens)
 
     def test_processes_agree(self):
         found = self.answers(*STILL, "--sample-count", 5, program="replicas", launcher=(*MPIRUN, "4"))
@@ -100,6 +137,44 @@ class Answers(RunCase):
         with open(f"{folder}/tokenizer.json", "w", encoding="utf-8") as file:
             file.write('{"model": {}}')
         self.run_tool(*STILL, "--sample-every", 1, weights=folder, code=1, says="it has no model.vocab")
+
+
+class Emulated(AnswersCase):
+    """The cuda target, on the emulated device (OMNIBAL_PLUGINS says where that is)."""
+    layouts = {"device": ("--stages", "2", "--target", "cuda", "--dtype", "float32", "--gpu-code", "emulated")}
+
+    def test_keys_and_values_are_kept_on_the_device(self):
+        self.check_kept("device", 5)
+
+
+class OtherModels(unittest.TestCase):
+    """Pictures of unequal sizes and positions along three axes, and another language model."""
+
+    def check(self, model, *flags):
+        folder = os.path.join(DATA, model)
+        with open(f"{folder}/answers.json", encoding="utf-8") as file:
+            reference = json.load(file)
+        with open(f"{folder}/reference.json", encoding="utf-8") as file:
+            steps = [step["groups"] for step in json.load(file)["variants"]["train_all"]["steps"][:1]]
+        with tempfile.TemporaryDirectory() as work:
+            with open(f"{work}/steps.jsonl", "w", encoding="utf-8") as file:
+                file.writelines(json.dumps({"groups": groups}) + "\n" for groups in steps)
+            subprocess.run([f"{BIN}/omnibal-compile", f"{folder}/model.onnx", "--tiles", "160", "--tokens", "640", *flags, "-o", f"{work}/p"],
+                           check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([f"{BIN}/omnibal-run", f"{work}/p", "--weights", f"{folder}/model.safetensors", "--data", f"{folder}/data-000000.tar",
+                            "--preprocess", f"{folder}/preprocessor_config.json", "--steps-file", f"{work}/steps.jsonl", *STILL, "--sample-every", "1",
+                            "--sample-tokens", str(TOKENS), "--sample-count", str(len(reference)), "--log", f"{work}/log.jsonl"], check=True, timeout=LONGEST,
+                           stderr=subprocess.DEVNULL)
+            with open(f"{work}/log.jsonl", encoding="utf-8") as file:
+                lines = [json.loads(line) for line in file]
+        found = {answer["sample"]: answer["ids"] for line in lines for answer in line.get("answers", ())}
+        self.assertEqual(found, {key: row["ids"] for key, row in reference.items()})
+
+    def test_unequal_pictures(self):
+        self.check("tiny-qwen2_5_vl", "--stages", "2")
+
+    def test_llama(self):
+        self.check("tiny-llava")
 
 
 if __name__ == "__main__":

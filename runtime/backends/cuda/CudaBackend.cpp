@@ -46,6 +46,7 @@ public:
   }
 
   bool isSynchronous() const override { return false; }
+  bool hasRoomForKeys(int64_t bytes) override { return !withoutKeys && hasRoom(bytes, own, queue); }
 
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return allocateDeviceArena(bytes, guarded, queue, *staging, own);
@@ -56,7 +57,8 @@ public:
     return Status::ok();
   }
   Result<std::unique_ptr<Kernel>> createKernel(const BoundCall &call) override {
-    return createDeviceKernel(call, {queue, code.get(), libraries.get(), &load, &partials, &own});
+    return createDeviceKernel(
+        call, {queue, code.get(), libraries.get(), &load, &partials, &own, &withoutKeys});
   }
   Result<std::unique_ptr<Transport>> openTransport(Communicator &control,
                                                    const RankGroups &groups) override {
@@ -278,6 +280,7 @@ private:
   std::unique_ptr<EventLog> events;
   std::unique_ptr<Prefetcher> prefetcher;
   std::unique_ptr<Sums> sums;
+  bool withoutKeys = false; ///< some kernel cannot go on from kept keys
   int64_t batchRing = 0;
   int mostGraphs = 0;
   Load load;

@@ -26,6 +26,8 @@ struct KernelContext {
   /// it. Null: there is none.
   std::unique_ptr<DeviceBuffer> *partials = nullptr;
   WorkspaceLedger *own = nullptr; ///< null: nobody asks
+  /// Set by a kernel that cannot go on from kept keys (KeptKeys.h); null: nobody asks.
+  bool *withoutKeys = nullptr;
 };
 
 Element elementOf(DType type);

@@ -11,10 +11,48 @@ class AttentionKernel final : public HostKernel, private BoundAttention {
 public:
   AttentionKernel(CallReader &call, const BoundCall &description, bool backward)
       : HostKernel(description), BoundAttention(call, backward), backward(backward),
-        mask(static_cast<MaskKind>(maskIndex)) {}
+        mask(static_cast<MaskKind>(maskIndex)),
+        ofSamples(borders >= 0 && description.borders == Borders::Samples) {}
 
   Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
+    AttentionTask common = describe(views);
+    OMNIBAL_ASSIGN_OR_RETURN(
+        const Segments samples,
+        segmentsOf(views[q].shape[0], segmentRows, borders < 0 ? nullptr : &views[borders]));
+    const bool none = samples.empty() || views[q].shape[1] == 0; // a part may have no heads
+    clearTail(views, none ? 0 : samples.back().second);
+    return perform(views, common, samples, views[q].shape[0], 0, pool);
+  }
+
+  bool keepsKeys() const override { return ofSamples && !backward; }
+
+  /// The sample's earlier tokens count as if they were there: token t of it is row t - before.
+  Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> views, int64_t, int64_t,
+                   ThreadPool &pool) override {
+    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
+    OMNIBAL_ASSIGN_OR_RETURN(const Segments samples,
+                             segmentsOf(views[q].shape[0], 0, &views[borders]));
+    const int64_t rows = samples.empty() ? 0 : samples.front().second, before = kept.count;
+    if (samples.size() > 1 || rows != kept.next)
+      return bad("keys are kept of one sample at a time, here of " + std::to_string(kept.next) +
+                 " tokens, but cu_seqlens has " + std::to_string(samples.size()) +
+                 " samples and begins with " + std::to_string(rows) + " tokens");
+    clearTail(views, rows);
+    if (rows == 0)
+      return Status::ok();
+    AttentionTask common = describe(views);
+    if (!kept.memory)
+      kept.memory = std::make_unique<Kept>();
+    keep(common, views[k].shape[1], kept);
+    for (Heads *own : {&common.q, &common.out, &common.lse})
+      own->data -= before * own->token;
+    return perform(views, common, {{0, kept.count}}, kept.count, before, pool);
+  }
+
+private:
+  /// What all tasks of the call have in common.
+  AttentionTask describe(std::span<const TensorView> views) const {
     AttentionTask common = taskOf(*this, views, backward);
     common.mask = mask;
     common.window = window;
@@ -28,19 +66,53 @@ public:
       common.sinks = dataOf<float>(views[sinks]);
       common.sinkStride = views[sinks].strides[0];
     }
-    OMNIBAL_ASSIGN_OR_RETURN(
-        const Segments samples,
-        segmentsOf(views[q].shape[0], segmentRows, borders < 0 ? nullptr : &views[borders]));
+    return common;
+  }
+
+  /// In the order of the tokens.
+  struct Kept final : KeptKeys::Memory {
+    std::vector<float> keys, values; ///< [count, heads, features]
+    std::vector<int32_t> types;      ///< [count], where the mask goes by them
+  };
+
+  /// Adds keys, values and types of the next rows, and makes the task read those of all tokens.
+  static void keep(AttentionTask &task, int64_t heads, KeptKeys::Rows &rows) {
+    Kept &kept = static_cast<Kept &>(*rows.memory);
+    kept.keys.reserve(static_cast<size_t>(rows.most * heads * task.size));
+    kept.values.reserve(static_cast<size_t>(rows.most * heads * task.valueSize));
+    task.k = keep(task.k, heads, task.size, rows.next, kept.keys);
+    task.v = keep(task.v, heads, task.valueSize, rows.next, kept.values);
+    if (task.types) {
+      for (int64_t t = 0; t < rows.next; ++t)
+        kept.types.push_back(task.types[t * task.typeStride]);
+      task.types = kept.types.data();
+      task.typeStride = 1;
+    }
+    rows.count += rows.next;
+  }
+  static Heads keep(const Heads &from, int64_t heads, int64_t features, int64_t rows,
+                    std::vector<float> &kept) {
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t f = 0; f < features; ++f)
+          kept.push_back(from.at(t, h)[f * from.feature]);
+    return {kept.data(), heads * features, features, 1};
+  }
+
+  /// Attends the queries from `firstQuery` on to the tokens of their samples; `tokens` in all.
+  Status perform(std::span<const TensorView> views, AttentionTask common, const Segments &samples,
+                 int64_t tokens, int64_t firstQuery, ThreadPool &pool) {
     std::vector<int32_t> low, high;
     if (mask == MaskKind::Blocks || mask == MaskKind::Chunked) {
-      mask == MaskKind::Blocks ? findBlocks(views[types], samples, low, high)
-                               : findChunks(views[q].shape[0], samples, low, high);
+      low.assign(tokens, 0);
+      high.assign(tokens, 0);
+      mask == MaskKind::Blocks ? findBlocks(common, samples, low, high)
+                               : findChunks(samples, low, high);
       common.low = low.data();
       common.high = high.data();
     }
-    const Plan plan = split(views, samples, common);
+    const Plan plan = split(views, samples, common, firstQuery);
     const std::vector<AttentionTask> &tasks = plan.tasks;
-    clearTail(views, tasks.empty() ? 0 : tasks.back().end);
     const size_t group = plan.group;
     OMNIBAL_RETURN_IF_ERROR(needScratch(plan.scratchBytes, pool));
     pool.parallelFor((tasks.size() + group - 1) / group, [&](int64_t number, int worker) {
@@ -54,7 +126,6 @@ public:
     return Status::ok();
   }
 
-private:
   struct Plan {
     std::vector<AttentionTask> tasks;
     int64_t scratchBytes = 0;
@@ -63,14 +134,12 @@ private:
 
   /// The keys that each token sees under the blocks mask, relative to its segment: as far back as
   /// the window reaches, up to the end of its block.
-  void findBlocks(const TensorView &view, const Segments &samples, std::vector<int32_t> &low,
+  void findBlocks(const AttentionTask &task, const Segments &samples, std::vector<int32_t> &low,
                   std::vector<int32_t> &high) const {
     auto inBlock = [&](int64_t token) {
-      const int32_t type = dataOf<int32_t>(view)[token * view.strides[0]];
+      const int32_t type = task.types[token * task.typeStride];
       return type >= firstType && type <= lastType;
     };
-    low.assign(view.shape[0], 0);
-    high.assign(view.shape[0], 0);
     for (auto [begin, end] : samples)
       for (int64_t first = begin; first < end;) {
         int64_t last = first + 1;
@@ -87,10 +156,8 @@ private:
 
   /// Does the same under the chunked mask: finds those before a token from the beginning of its
   /// chunk on.
-  void findChunks(int64_t tokens, const Segments &samples, std::vector<int32_t> &low,
+  void findChunks(const Segments &samples, std::vector<int32_t> &low,
                   std::vector<int32_t> &high) const {
-    low.assign(tokens, 0);
-    high.assign(tokens, 0);
     for (auto [begin, end] : samples)
       for (int64_t token = begin; token < end; ++token) {
         low[token] = static_cast<int32_t>((token - begin) / window * window);
@@ -113,12 +180,10 @@ private:
   }
 
   /// Tasks by segment, key head and, forward, ranges of queries and of the heads of a group.
-  Plan split(std::span<const TensorView> views, const Segments &list,
-             const AttentionTask &common) const {
-    if (views[q].shape[1] == 0) { // of a part of a stage that has no heads
-      clearTail(views, 0);
+  Plan split(std::span<const TensorView> views, const Segments &list, const AttentionTask &common,
+             int64_t firstQuery) const {
+    if (views[q].shape[1] == 0)
       return {};
-    }
     const int64_t keyHeads = views[k].shape[1], perKey = views[q].shape[1] / keyHeads;
     // Scratch holds a state per query and head: 384 of them keep it within a cache.
     const int64_t headsAtOnce = backward ? perKey : std::min<int64_t>(perKey, 4);
@@ -136,10 +201,11 @@ private:
           task.firstHead = keyHead * perKey + h;
           task.heads = std::min(headsAtOnce, perKey - h);
           // From the end: with a causal mask the last queries see most, and come first.
-          for (int64_t last = end; last > begin;) {
+          const int64_t first = std::max(begin, firstQuery);
+          for (int64_t last = end; last > first;) {
             task.queryEnd = last;
             task.queryBegin =
-                backward ? begin : begin + (last - begin - 1) / queriesAtOnce * queriesAtOnce;
+                backward ? first : first + (last - first - 1) / queriesAtOnce * queriesAtOnce;
             last = task.queryBegin;
             tasks.push_back(task);
             work += double(task.queryEnd - task.queryBegin) * task.heads * double(end - begin) *
@@ -161,6 +227,7 @@ private:
 
   bool backward;
   MaskKind mask;
+  bool ofSamples; ///< segments are samples, and not pictures
 };
 
 template <bool backward> class Attention {

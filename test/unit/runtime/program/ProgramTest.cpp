@@ -240,6 +240,16 @@ TEST_F(ProgramFiles, TokenTypesOfAPrefix) {
   EXPECT_EQ(loaded->program.info.prefixInputs, p.info.prefixInputs);
 }
 
+TEST_F(ProgramFiles, WhetherTokensNeedOnlyKeysAndValues) {
+  Program p = withConstant();
+  ASSERT_EQ(settingsToJson(p)["info"].count("incremental"), 0u);
+  p.info.incremental = true;
+  ASSERT_TRUE(write(p, folder)) << write(p, folder).message();
+  auto loaded = loadProgram(folder);
+  ASSERT_TRUE(loaded) << loaded.status().message();
+  EXPECT_TRUE(loaded->program.info.incremental);
+}
+
 TEST_F(ProgramFiles, TokensOfASampleWhereAModelHasATableOfPositions) {
   Program p = withConstant();
   ASSERT_EQ(settingsToJson(p)["info"].count("positions"), 0u);
