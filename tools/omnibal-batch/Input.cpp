@@ -1,12 +1,12 @@
 #include "tools/omnibal-batch/Input.h"
 #include "runtime/batching/io/LengthsCsv.h"
+#include "runtime/batching/io/MixAt.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/data/pictures/GridFile.h"
 #include "runtime/support/Beside.h"
 #include "tools/report/Progress.h"
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -146,25 +146,11 @@ Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix)
   return inputs;
 }
 
-Result<std::vector<MixPhase>> parseMixAt(const std::vector<std::string> &texts) {
+Result<std::vector<MixPhase>> parseMixPhases(const std::vector<std::string> &texts) {
   std::vector<MixPhase> phases;
   for (const std::string &text : texts) {
-    MixPhase phase;
-    const char *at = text.data(), *end = at + text.size();
-    auto [equals, error] = std::from_chars(at, end, phase.epoch);
-    bool isRight = error == std::errc() && equals < end && *equals == '=' && phase.epoch >= 1;
-    for (at = equals; isRight && at < end;) { // at '=' or ','
-      double weight = -1;
-      auto [next, wrong] = std::from_chars(at + 1, end, weight);
-      isRight = wrong == std::errc() && weight >= 0 && (next == end || *next == ',');
-      phase.weights.push_back(weight);
-      at = next;
-    }
-    if (!isRight)
-      return invalid("--mix-at: \"" + text +
-                     "\" is not EPOCH=WEIGHT,WEIGHT,... with an epoch of 1 or more and weights of "
-                     "0 or more");
-    phases.push_back(std::move(phase));
+    OMNIBAL_ASSIGN_OR_RETURN(WeightsFrom from, parseMixAt(text, "EPOCH"));
+    phases.push_back({from.first, std::move(from.weights)});
   }
   return phases;
 }

@@ -36,7 +36,7 @@ struct WeightedInput {
 };
 Result<std::vector<WeightedInput>> parseMix(const std::vector<std::string> &mix);
 /// Weights from later epochs on, EPOCH=WEIGHT,WEIGHT,...
-Result<std::vector<MixPhase>> parseMixAt(const std::vector<std::string> &texts);
+Result<std::vector<MixPhase>> parseMixPhases(const std::vector<std::string> &texts);
 
 /// All data sets one after the other; `mix` gets their sizes and weights, and as many samples an
 /// epoch as they have together.

@@ -153,7 +153,7 @@ private:
     OMNIBAL_RETURN_IF_ERROR(read.status());
     lengths = *std::move(read);
     if (record.mix.isSet()) {
-      OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixPhase> later, parseMixAt(options.mixAt));
+      OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixPhase> later, parseMixPhases(options.mixAt));
       record.mix.phases.insert(record.mix.phases.end(), later.begin(), later.end());
       if (options.epochSamples > 0)
         record.mix.samples = options.epochSamples;

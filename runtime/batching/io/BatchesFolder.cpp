@@ -356,8 +356,7 @@ Result<MixedEpoch> drawEpoch(const SampleLengths &lengths, const Mix &mix, uint6
     begins.push_back(begins.back() + size);
   if (begins.back() != lengths.size())
     return Status(Code::Internal, "the mix is one of other data sets");
-  OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixedSample> samples,
-                           mixedEpoch(mix.sizes, mix.phases, mix.samples, seed, epoch));
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<MixedSample> samples, mixedEpoch(mix, seed, epoch));
   MixedEpoch drawn;
   for (const MixedSample &sample : samples) {
     int64_t number = begins[sample.source] + sample.number;
@@ -377,12 +376,16 @@ void renumber(const MixedEpoch &drawn, Batches &batches) {
 }
 
 Result<Batches> compose(const Composition &composition, int64_t later) {
+  return compose(composition, composition.mix, later);
+}
+
+Result<Batches> compose(const Composition &composition, const Mix &mix, int64_t later) {
   BatchOptions options = composition.options;
   options.epoch += later;
-  if (!composition.mix.isSet())
+  if (!mix.isSet())
     return balance(composition.lengths, options);
-  OMNIBAL_ASSIGN_OR_RETURN(MixedEpoch drawn, drawEpoch(composition.lengths, composition.mix,
-                                                       options.seed, options.epoch));
+  OMNIBAL_ASSIGN_OR_RETURN(MixedEpoch drawn,
+                           drawEpoch(composition.lengths, mix, options.seed, options.epoch));
   OMNIBAL_ASSIGN_OR_RETURN(Batches batches, balance(drawn.lengths, options));
   renumber(drawn, batches);
   return batches;

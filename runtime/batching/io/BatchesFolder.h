@@ -30,15 +30,6 @@ const char *name(Oversize oversize);
 std::optional<BatchMethod> batchMethodNamed(std::string_view name);
 std::optional<Oversize> oversizeNamed(std::string_view name);
 
-/// Several data sets in given shares; if it is not set, there is one data set, with every sample
-/// once per epoch. Samples of all data sets are numbered in one sequence, in the order of `sizes`.
-struct Mix {
-  std::vector<int64_t> sizes;   ///< samples of each data set
-  std::vector<MixPhase> phases; ///< shares of an epoch's samples, relative to the others'
-  int64_t samples = 0;          ///< of an epoch
-  bool isSet() const { return !sizes.empty(); }
-};
-
 /// How batches came about and how good they are.
 struct BatchesRecord {
   BatchOptions options;
@@ -75,6 +66,8 @@ struct Composition {
 /// Returns the batches of epoch composition.options.epoch + later; numbers refer to
 /// composition.lengths.
 Result<Batches> compose(const Composition &composition, int64_t later);
+/// The same with another mix than the composition's.
+Result<Batches> compose(const Composition &composition, const Mix &mix, int64_t later);
 
 /// The samples of an epoch of a mix: entry i is sample numbers[i] of `lengths`. A data set that is
 /// larger than its share is used over several epochs, and a smaller one is repeated within one.

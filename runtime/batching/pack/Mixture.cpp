@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <string>
 
 namespace omnibal::rt {
-namespace {
 
 Status checkWeights(const std::vector<int64_t> &sizes, const std::vector<double> &weights) {
   if (sizes.size() != weights.size() || sizes.empty())
@@ -30,8 +30,10 @@ Status checkWeights(const std::vector<int64_t> &sizes, const std::vector<double>
   return Status::ok();
 }
 
-Status checkMixture(const std::vector<int64_t> &sizes, const std::vector<MixPhase> &phases,
-                    int64_t total, int64_t epoch) {
+namespace {
+
+Status checkMixture(const Mix &mix, int64_t epoch) {
+  const std::vector<MixPhase> &phases = mix.phases;
   if (phases.empty() || phases[0].epoch != 0)
     return invalid("the weights of epoch 0 are missing");
   for (size_t i = 0; i < phases.size(); ++i) {
@@ -40,11 +42,12 @@ Status checkMixture(const std::vector<int64_t> &sizes, const std::vector<MixPhas
                      " on come after those from epoch " + std::to_string(phases[i - 1].epoch) +
                      " on; later ones must begin later");
     OMNIBAL_RETURN_IF_ERROR(
-        checkWeights(sizes, phases[i].weights)
+        checkWeights(mix.sizes, phases[i].weights)
             .context("weights from epoch " + std::to_string(phases[i].epoch) + " on"));
   }
-  if (total < 1 || epoch < 0 || total > (int64_t(1) << 40) || epoch > largestEpoch)
-    return invalid("a mixture of " + std::to_string(total) + " samples in epoch " +
+  if (mix.samples < 1 || epoch < mix.start.epoch || mix.samples > (int64_t(1) << 40) ||
+      epoch > largestEpoch)
+    return invalid("a mixture of " + std::to_string(mix.samples) + " samples in epoch " +
                    std::to_string(epoch) + " is not possible");
   return Status::ok();
 }
@@ -68,35 +71,113 @@ std::vector<int64_t> sharesOf(const std::vector<double> &weights, int64_t total)
   return shares;
 }
 
+/// The samples of a data set that an epoch draws, in the order of their places in its sequence.
+class Draw {
+public:
+  /// `place` may be null: the beginning. The epoch draws the entries from `first` to `end`, counted
+  /// from there.
+  Draw(int64_t size, const MixPlace *place, uint64_t seed, int64_t first, int64_t end)
+      : size(size), next(place ? place->next : 0), seed(seed), first(first), end(end) {
+    if (place)
+      left = place->left;
+  }
+
+  int64_t count() const { return end - first; }
+  /// The place of an entry of the epoch, from 0 on.
+  int64_t place(int64_t entry) const {
+    const auto known = static_cast<int64_t>(left.size());
+    return first + entry < known ? left[first + entry] : next + (first + entry - known);
+  }
+  /// The sample at a place; neighbors are asked for one after the other.
+  int64_t sample(int64_t place) {
+    if (const int64_t pass = place / size; pass != shuffled) {
+      order.resize(size);
+      std::iota(order.begin(), order.end(), 0u);
+      Random(seed, pass, 'm').shuffle(order.data(), order.size());
+      shuffled = pass;
+    }
+    return order[place % size];
+  }
+
+  /// Where the data set stands when all but these places of the epoch's are used.
+  MixPlace after(std::vector<int64_t> untrained) const {
+    const auto known = static_cast<int64_t>(left.size());
+    untrained.insert(untrained.end(), left.begin() + std::min(end, known), left.end());
+    return {next + std::max<int64_t>(0, end - known), std::move(untrained)};
+  }
+
+private:
+  int64_t size, next;
+  uint64_t seed;
+  int64_t first, end;
+  std::span<const int64_t> left;
+  int64_t shuffled = -1; ///< the pass whose order is known
+  std::vector<uint32_t> order;
+};
+
+/// What the epoch draws of each data set.
+Result<std::vector<Draw>> drawsOf(const Mix &mix, uint64_t seed, int64_t epoch) {
+  OMNIBAL_RETURN_IF_ERROR(checkMixture(mix, epoch));
+  const MixStart &start = mix.start;
+  if (!start.places.empty() && start.places.size() != mix.sizes.size())
+    return Status(Code::Internal, "a mixture goes on with other data sets");
+  std::vector<int64_t> shares, used(mix.sizes.size()); // of this epoch, and of those before it
+  for (size_t p = 0; p < mix.phases.size() && mix.phases[p].epoch <= epoch; ++p) {
+    shares = sharesOf(mix.phases[p].weights, mix.samples);
+    const int64_t begin = std::max(mix.phases[p].epoch, start.epoch);
+    const int64_t end =
+        p + 1 < mix.phases.size() ? std::min(mix.phases[p + 1].epoch, epoch) : epoch;
+    for (size_t i = 0; i < mix.sizes.size(); ++i)
+      used[i] += std::max<int64_t>(0, end - begin) * shares[i];
+  }
+  std::vector<Draw> draws;
+  for (size_t i = 0; i < mix.sizes.size(); ++i)
+    draws.emplace_back(mix.sizes[i], start.places.empty() ? nullptr : &start.places[i],
+                       seed ^ (i * 0x9e3779b97f4a7c15ull), used[i], used[i] + shares[i]);
+  return draws;
+}
+
 } // namespace
 
-Result<std::vector<MixedSample>> mixedEpoch(const std::vector<int64_t> &sizes,
-                                            const std::vector<MixPhase> &phases, int64_t total,
-                                            uint64_t seed, int64_t epoch) {
-  OMNIBAL_RETURN_IF_ERROR(checkMixture(sizes, phases, total, epoch));
-  std::vector<int64_t> shares, used(sizes.size()); // of this epoch, and of those before it
-  for (size_t p = 0; p < phases.size() && phases[p].epoch <= epoch; ++p) {
-    shares = sharesOf(phases[p].weights, total);
-    const int64_t end = p + 1 < phases.size() ? std::min(phases[p + 1].epoch, epoch) : epoch;
-    for (size_t i = 0; i < sizes.size(); ++i)
-      used[i] += (end - phases[p].epoch) * shares[i];
-  }
+Result<std::vector<MixedSample>> mixedEpoch(const Mix &mix, uint64_t seed, int64_t epoch) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<Draw> draws, drawsOf(mix, seed, epoch));
   std::vector<MixedSample> samples;
-  samples.reserve(total);
-  std::vector<uint32_t> order;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    int64_t at = used[i], end = at + shares[i], shuffled = -1;
-    for (; at < end; ++at) {
-      if (int64_t pass = at / sizes[i]; pass != shuffled) {
-        order.resize(sizes[i]);
-        std::iota(order.begin(), order.end(), 0u);
-        Random(seed ^ (i * 0x9e3779b97f4a7c15ull), pass, 'm').shuffle(order.data(), order.size());
-        shuffled = pass;
-      }
-      samples.push_back({static_cast<int32_t>(i), order[at % sizes[i]]});
-    }
+  samples.reserve(mix.samples);
+  for (size_t i = 0; i < draws.size(); ++i) {
+    Draw draw = std::move(draws[i]); // one order in memory at a time
+    for (int64_t entry = 0; entry < draw.count(); ++entry)
+      samples.push_back({static_cast<int32_t>(i), draw.sample(draw.place(entry))});
   }
   return samples;
+}
+
+Result<MixStart> startAfter(const Mix &mix, uint64_t seed, int64_t epoch,
+                            const std::vector<int64_t> &untrained) {
+  OMNIBAL_ASSIGN_OR_RETURN(std::vector<Draw> draws, drawsOf(mix, seed, epoch));
+  std::vector<int32_t> waiting(std::accumulate(mix.sizes.begin(), mix.sizes.end(), int64_t(0)));
+  for (int64_t sample : untrained)
+    ++waiting[sample];
+  MixStart start{epoch + 1, {}};
+  auto found = static_cast<int64_t>(untrained.size());
+  int64_t begin = 0; // of the data set's numbers
+  for (size_t i = 0; i < draws.size(); ++i) {
+    Draw draw = std::move(draws[i]);
+    std::vector<int64_t> left;
+    for (int64_t entry = draw.count() - 1; entry >= 0 && found > 0; --entry) {
+      const int64_t place = draw.place(entry);
+      if (int32_t &times = waiting[begin + draw.sample(place)]; times > 0) {
+        --times;
+        --found;
+        left.push_back(place);
+      }
+    }
+    std::reverse(left.begin(), left.end());
+    start.places.push_back(draw.after(std::move(left)));
+    begin += mix.sizes[i];
+  }
+  if (found > 0)
+    return Status(Code::Internal, "epoch " + std::to_string(epoch) + " has drawn other samples");
+  return start;
 }
 
 WeightedTurns::WeightedTurns(std::vector<double> theWeights)

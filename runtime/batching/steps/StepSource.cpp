@@ -1,4 +1,5 @@
 #include "runtime/batching/steps/StepSource.h"
+#include "runtime/batching/steps/MixCourse.h"
 #include "runtime/support/Checksum.h"
 #include <chrono>
 #include <future>
@@ -71,8 +72,10 @@ std::shared_future<Result<Composed>> inBackground(const Compose &compose, int64_
 
 } // namespace
 
-StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint64_t identity)
-    : layout(layout), compose(std::move(compose)), first(std::make_shared<Epoch>()) {
+StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint64_t identity,
+                       std::shared_ptr<MixCourse> mix)
+    : layout(layout), compose(std::move(compose)), course(std::move(mix)),
+      first(std::make_shared<Epoch>()) {
   print = checksumOf(groups, identity ^ fnv1a(""));
   std::promise<Result<Composed>> promise;
   promise.set_value(Composed{std::move(groups), print});
@@ -80,15 +83,22 @@ StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint6
 }
 
 std::shared_ptr<StepSource> StepSource::create(EpochGroups first, Layout layout, Compose compose,
-                                               uint64_t identity) {
+                                               uint64_t identity, std::shared_ptr<MixCourse> mix) {
   return std::shared_ptr<StepSource>(
-      new StepSource(std::move(first), layout, std::move(compose), identity));
+      new StepSource(std::move(first), layout, std::move(compose), identity, std::move(mix)));
 }
 
 int64_t StepSource::steps() const { return stepsOf(first->groups.get()->groups, layout); }
 
+const Batches &StepSource::firstGroups() const { return first->groups.get()->groups.batches; }
+
+int64_t StepSource::endOf(DataPosition epoch, const EpochGroups &groups) const {
+  const int64_t past = epoch.firstStep + stepsOf(groups, layout);
+  return course ? course->endOf(epoch, past, groups.batches, layout.microbatches) : past;
+}
+
 std::shared_ptr<StepSource::Epoch> StepSource::epoch(int64_t number) {
-  if (number == 0 || !compose)
+  if (!compose || (number == 0 && !(course && course->changesFirst())))
     return first;
   std::lock_guard lock(mutex);
   std::shared_ptr<Epoch> result = later[number].lock();
@@ -130,7 +140,7 @@ Result<bool> StepReader::advance(int64_t step, bool wait) {
     if (!groups)
       return groups.status();
     begins[at.firstStep].checksum = groups->checksum;
-    int64_t past = at.firstStep + stepsOf(groups->groups, source->layout);
+    int64_t past = source->endOf(at, groups->groups);
     if (!next && past < end)
       next = source->epoch(at.epoch + 1); // its composition begins now
     if (step < past)
@@ -184,7 +194,7 @@ Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatc
 
 DataPosition StepReader::position(int64_t step) const {
   if (step >= at.firstStep && current->isComposed() && current->groups.get()) {
-    int64_t past = at.firstStep + stepsOf(current->groups.get()->groups, source->layout);
+    int64_t past = source->endOf(at, current->groups.get()->groups);
     return step < past ? at : DataPosition{at.epoch + 1, past};
   }
   auto after = begins.upper_bound(step);

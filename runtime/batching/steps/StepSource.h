@@ -5,7 +5,8 @@
 // epoch says the mode and the rows of each of its steps. A step that is short of rows is filled
 // with empty groups. The groups lie in flat arrays, shared by the ranks of a process. With a
 // `Compose` function every epoch after the first has groups of its own, computed in the background
-// while the epoch before it runs; without one the first epoch's groups repeat.
+// while the epoch before it runs; without one the first epoch's groups repeat. An epoch of a mix
+// whose weights change ends before its groups do (MixCourse.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_BATCHING_STEPS_STEPSOURCE_H
@@ -41,6 +42,7 @@ struct EpochGroups {
 /// on all ranks. It is called on a thread of its own.
 using Compose = std::function<Result<EpochGroups>(int64_t epoch)>;
 
+class MixCourse;
 class StepReader;
 
 class StepSource : public std::enable_shared_from_this<StepSource> {
@@ -50,9 +52,11 @@ public:
     int64_t microbatches = 1, replicas = 1;
   };
   /// Makes a source. `first` has the groups of epoch 0. `identity` is anything else that decides
-  /// what later epochs look like; it is part of the fingerprint.
+  /// what later epochs look like; it is part of the fingerprint. `mix` is there where the epochs
+  /// are those of a mix, by which `compose` goes.
   static std::shared_ptr<StepSource> create(EpochGroups first, Layout layout,
-                                            Compose compose = nullptr, uint64_t identity = 0);
+                                            Compose compose = nullptr, uint64_t identity = 0,
+                                            std::shared_ptr<MixCourse> mix = nullptr);
 
   /// Steps of the first epoch.
   int64_t steps() const;
@@ -61,6 +65,10 @@ public:
   /// Two sources with the same fingerprint give the same samples in every step (where balance() is
   /// the same function, see StepReader::checksum).
   uint64_t fingerprint() const { return print; }
+  /// Null: the epochs are not those of a mix that can be drawn anew.
+  MixCourse *mix() const { return course.get(); }
+  /// The groups of epoch 0 as they were given.
+  const Batches &firstGroups() const;
 
   /// Returns a reader of the samples of one replica from `start` on; steps from `end` on are not
   /// asked for.
@@ -69,13 +77,17 @@ public:
 private:
   friend class StepReader;
   struct Epoch;
-  StepSource(EpochGroups first, Layout layout, Compose compose, uint64_t identity);
+  StepSource(EpochGroups first, Layout layout, Compose compose, uint64_t identity,
+             std::shared_ptr<MixCourse> mix);
   /// Returns the epoch's groups, which may still be being composed; they are composed again if
   /// nobody holds them any more.
   std::shared_ptr<Epoch> epoch(int64_t number);
+  /// The step behind the last one of an epoch with these groups.
+  int64_t endOf(DataPosition epoch, const EpochGroups &groups) const;
 
   Layout layout;
   Compose compose;
+  std::shared_ptr<MixCourse> course;
   uint64_t print = 0;
   std::shared_ptr<Epoch> first;
   std::mutex mutex;

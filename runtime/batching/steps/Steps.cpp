@@ -2,6 +2,7 @@
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/batching/lengths/GroupedFolder.h"
 #include "runtime/batching/lengths/GroupsFile.h"
+#include "runtime/batching/steps/MixCourse.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/Json.h"
@@ -345,11 +346,13 @@ Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const
   auto composition = std::make_shared<const Composition>(std::move(read));
   OMNIBAL_RETURN_IF_ERROR(checkLengths(composition->lengths, use, folder + "/lengths.npy"));
   OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readCheckedGroups(folder, *composition, use));
-  auto later = [composition](int64_t epoch) -> Result<EpochGroups> {
-    OMNIBAL_ASSIGN_OR_RETURN(Batches composed, compose(*composition, epoch));
+  auto mix = composition->mix.isSet() ? std::make_shared<MixCourse>(composition) : nullptr;
+  auto later = [composition, mix](int64_t epoch) -> Result<EpochGroups> {
+    OMNIBAL_ASSIGN_OR_RETURN(Batches composed,
+                             mix ? mix->compose(epoch) : compose(*composition, epoch));
     return EpochGroups(std::move(composed));
   };
-  return StepSource::create(std::move(batches), use.layout, later, identityOf(*composition));
+  return StepSource::create(std::move(batches), use.layout, later, identityOf(*composition), mix);
 }
 
 } // namespace omnibal::rt

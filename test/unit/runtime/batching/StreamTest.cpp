@@ -125,7 +125,7 @@ TEST(Mixture, SharesAndEqualUseOverEpochs) {
   std::map<std::pair<int32_t, int64_t>, int> uses;
   std::vector<MixedSample> first;
   for (int64_t epoch = 0; epoch < 7; ++epoch) {
-    auto samples = mixedEpoch({10, 100, 5}, {{0, {1, 2, 0}}}, 60, 3, epoch);
+    auto samples = mixedEpoch({{10, 100, 5}, {{0, {1, 2, 0}}}, 60}, 3, epoch);
     ASSERT_TRUE(samples);
     EXPECT_EQ(samples->size(), 60u);
     int64_t small = 0;
@@ -147,10 +147,10 @@ TEST(Mixture, SharesAndEqualUseOverEpochs) {
     else
       EXPECT_TRUE(count == 2 || count == 3) << count;
   EXPECT_EQ(uses.size(), 110u);
-  EXPECT_EQ(*mixedEpoch({10, 100, 5}, {{0, {1, 2, 0}}}, 60, 3, 0), first);
-  EXPECT_FALSE(mixedEpoch({0, 10}, {{0, {1, 1}}}, 5, 1, 0));
-  EXPECT_FALSE(mixedEpoch({10}, {{0, {0}}}, 5, 1, 0));
-  EXPECT_FALSE(mixedEpoch({10}, {{0, {1, 2}}}, 5, 1, 0));
+  EXPECT_EQ(*mixedEpoch({{10, 100, 5}, {{0, {1, 2, 0}}}, 60}, 3, 0), first);
+  EXPECT_FALSE(mixedEpoch({{0, 10}, {{0, {1, 1}}}, 5}, 1, 0));
+  EXPECT_FALSE(mixedEpoch({{10}, {{0, {0}}}, 5}, 1, 0));
+  EXPECT_FALSE(mixedEpoch({{10}, {{0, {1, 2}}}, 5}, 1, 0));
 }
 
 TEST(Mixture, WeightsThatChangeKeepUsesEqual) {
@@ -158,7 +158,7 @@ TEST(Mixture, WeightsThatChangeKeepUsesEqual) {
   const int64_t small[] = {20, 20, 0, 50, 50};
   std::map<std::pair<int32_t, int64_t>, int> uses;
   for (int64_t epoch = 0; epoch < 5; ++epoch) {
-    auto samples = mixedEpoch({7, 30}, phases, 60, 3, epoch);
+    auto samples = mixedEpoch({{7, 30}, phases, 60}, 3, epoch);
     ASSERT_TRUE(samples);
     int64_t found = 0;
     for (const MixedSample &sample : *samples) {
@@ -177,14 +177,15 @@ TEST(Mixture, WeightsThatChangeKeepUsesEqual) {
     }
   }
   // What lies behind an epoch does not change it.
-  EXPECT_EQ(*mixedEpoch({7, 30}, {phases[0]}, 60, 3, 1), *mixedEpoch({7, 30}, phases, 60, 3, 1));
+  EXPECT_EQ(*mixedEpoch({{7, 30}, {phases[0]}, 60}, 3, 1),
+            *mixedEpoch({{7, 30}, phases, 60}, 3, 1));
   for (const std::vector<MixPhase> &wrong :
        std::vector<std::vector<MixPhase>>{{},
                                           {{1, {1, 1}}},
                                           {{0, {1, 1}}, {0, {1, 1}}},
                                           {{0, {1, 1}}, {2, {1}}},
                                           {{0, {1, 1}}, {2, {0, 0}}}})
-    EXPECT_FALSE(mixedEpoch({7, 30}, wrong, 60, 3, 0));
+    EXPECT_FALSE(mixedEpoch({{7, 30}, wrong, 60}, 3, 0));
 }
 
 } // namespace
