@@ -32,6 +32,8 @@ constexpr int64_t hugePage = 2 * MiB;
 constexpr int64_t stagingOfMember = 256 * KiB, transportOwn = 32 * MiB, chunkOfPeer = 2 * MiB;
 /// Groups of a later epoch and what composing them takes.
 constexpr int64_t epochOfSample = 64;
+/// What is known of an epoch that a change of weights has ended.
+constexpr int64_t endedOfSample = 32;
 /// A kernel call in a trace, as events, as a rank's text and in the file's text.
 constexpr int64_t traceOfCall = 2 * KiB;
 /// Steps that are read, packed or at work at a time.
@@ -175,7 +177,8 @@ std::vector<WorkspaceUse> fromText(const std::string &text) {
 /// Each epoch with groups of its own is composed while the one before it runs.
 int64_t epochs(const Session &s, const DataSource &data) {
   const bool composes = s.options.trains() && *data.steps && !(*data.steps)->repeats();
-  return composes ? epochOfSample * data.dataset->size() : 0;
+  const int64_t each = epochOfSample + (s.options.mixAt.empty() ? 0 : endedOfSample);
+  return composes ? each * data.dataset->size() : 0;
 }
 
 /// What reading and decoding for steps, or for an evaluation, takes.

@@ -357,6 +357,7 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
                     start.entry - told["data_position"].get<int64_t>()};
   if (start.position.epoch < 0 || start.position.firstStep < 0)
     return {Code::DataLoss, path + ": the position in the data is damaged"};
+  start.otherData = found.data;
   if (found.data)
     start.position = {0, start.entry};
   if (start.step > steps)

@@ -31,8 +31,9 @@ public:
 
   struct Start {
     int64_t step = 0;
-    int64_t entry = 0;     ///< steps of the list that were taken
-    DataPosition position; ///< the epoch that holds `entry`
+    int64_t entry = 0;      ///< steps of the list that were taken
+    DataPosition position;  ///< the epoch that holds `entry`
+    bool otherData = false; ///< than the checkpoint's: read from its beginning
     /// What the run that wrote the checkpoint gave save().
     nlohmann::json kept = nlohmann::json::object();
   };

@@ -4,6 +4,7 @@
 #include "runtime/support/Checksum.h"
 #include "runtime/support/TensorFingerprint.h"
 #include "runtime/training/GroupsOfRun.h"
+#include "runtime/training/MixOfRun.h"
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -121,6 +122,7 @@ Result<json> describeRun(const Session &s, const DataSource &data, int64_t steps
     run[averageKey] = o.averageDecay();
   describeSchedule(o.rate, run);
   describeGroups(o.groups, run);
+  describeMix(o, run);
   if (o.accumulate > 1)
     run["accumulate"] = o.accumulate;
   if (double coefficient = s.program().info.routerLossCoefficient; coefficient != 0)
@@ -169,6 +171,7 @@ RunDifferences compareRuns(const json &before, const json &after) {
   }
   std::vector<std::string> optional = groupKeys();
   optional.push_back(averageKey);
+  optional.push_back(mixAtKey);
   for (const std::string &key : optional)
     if (now.contains(key) || written.contains(key)) {
       now.emplace(key, json());

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_TRAINING_RUNOPTIONS_H
 #define RUNTIME_TRAINING_RUNOPTIONS_H
 
+#include "runtime/batching/io/MixAt.h"
 #include "runtime/device/Optimizer.h"
 #include "runtime/support/Safetensors.h"
 #include "runtime/training/rates/LearningRate.h"
@@ -26,6 +27,7 @@ struct RunOptions {
   std::string program;
   std::string weights, linkRoot, preprocess, stepsFile, batches;
   std::vector<std::string> data;
+  std::vector<WeightsFrom> mixAt;           ///< of a mix, from steps on, which count from 1
   std::string reference, evaluateReference; ///< files of References
   int64_t steps = 0;                        ///< 0: every step of the file once
   LearningRateOptions rate;

@@ -1,5 +1,4 @@
 //===- Train.cpp - The training loop of one rank --------------------------------------------===//
-#include "runtime/batching/steps/Steps.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/support/StopSignals.h"
@@ -7,6 +6,7 @@
 #include "runtime/training/Evaluations.h"
 #include "runtime/training/GroupsOfRun.h"
 #include "runtime/training/LabelCounts.h"
+#include "runtime/training/MixOfRun.h"
 #include "runtime/training/PartNorms.h"
 #include "runtime/training/Recordings.h"
 #include "runtime/training/Report.h"
@@ -32,6 +32,7 @@ class Training {
 public:
   Training(Session &session, const DataSource &data)
       : s(session), data(data), evaluations(session, data), answers(session, data),
+        mix(session.options, **data.steps),
         trace(session.communicator.rank(), session.executor->stage(),
               session.program().modelParallel > 1 ? session.executor->part() : -1) {}
 
@@ -50,6 +51,7 @@ private:
     OMNIBAL_RETURN_IF_ERROR(checkAccumulation());
     OMNIBAL_RETURN_IF_ERROR(s.communicator.checkEqual(
         (*data.steps)->fingerprint(), "groups of samples; give all ranks the same files"));
+    OMNIBAL_RETURN_IF_ERROR(mix.check(s, total));
     if (std::string problem = problemOf(s.options.rate, total); !problem.empty())
       return invalid(problem);
     OMNIBAL_ASSIGN_OR_RETURN(update, updateOptions(s.options.update, s.program().optimizer));
@@ -65,6 +67,9 @@ private:
     first = start.step;
     firstEntry = start.entry;
     position = start.position;
+    mix.begin(start);
+    if (mix.isOther())
+      agreedEpoch = -1; // the first one may not be the folder's either
     const bool sameEvaluations = evaluations.take(start.kept.value(evaluationKey, json::object()));
     for (int64_t step : s.options.profileAt)
       if (step > total)
@@ -192,6 +197,8 @@ private:
     if (json found = evaluations.state(); !found.empty())
       kept[evaluationKey] = std::move(found);
     kept[SamplesSeen::key] = seen.toJson();
+    if (json met = mix.state(here.epoch); !met.empty())
+      kept[MixOfRun::key] = std::move(met);
     return checkpoints->save(completed, entryOf(completed), here, kept,
                              s.options.keepBest ? evaluations.bestStep() : -1);
   }
@@ -296,6 +303,8 @@ private:
   /// Runs the step, again as long as some rank could not read all of its samples and they may be
   /// left out, or where it had begun before the one ahead of it turned out to be undefined.
   Status runStep(int64_t step) {
+    if (const std::string text = mix.noteAt(entryOf(step)); !text.empty())
+      reporter->note(stepForPeople(step) + text);
     for (;;) {
       const DataPosition here = feeder->position();
       OMNIBAL_ASSIGN_OR_RETURN(const Outcome outcome, tryStep(step));
@@ -551,6 +560,7 @@ private:
   static constexpr const char *evaluationKey = "evaluation"; ///< in checkpoints
   Evaluations evaluations;
   Answers answers;
+  MixOfRun mix;
   bool newBest = false;            ///< the model as it is now, which no checkpoint holds yet
   bool stop = false, save = false; ///< what a rank asked for in a step that has ended
   int64_t undefinedInARow = 0;     ///< steps that were skipped since the last update
@@ -565,30 +575,6 @@ private:
 };
 
 } // namespace
-
-Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
-                                              const Dataset &dataset) {
-  StepSource::Layout layout{program.trainModes[0].microbatches, program.dataParallel};
-  std::vector<ModeUse> modes;
-  for (const TrainMode &mode : program.trainModes)
-    if (program.trainModes.size() > 1)
-      modes.push_back({mode.name, mode.tilesCap, mode.tokensCap, mode.degree, mode.microbatches});
-  if (options.batches.empty())
-    return readStepsFile(
-        options.stepsFile, layout, [&](std::string_view key) { return dataset.find(key); }, modes);
-  BatchesUse use;
-  use.modes = std::move(modes);
-  use.layout = layout;
-  use.tilesCap = program.caps().tiles;
-  use.tokensCap = program.caps().tokens;
-  use.samples = dataset.size();
-  use.units = program.info.grid.has_value();
-  use.tilesOf = [&](int64_t sample) { return dataset.tiles(sample); };
-  if (use.units)
-    use.squaredTilesOf = [&](int64_t sample) { return dataset.squaredTiles(sample); };
-  use.nameOf = [&](int64_t sample) { return dataset.describe(sample); };
-  return openBatches(options.batches, use);
-}
 
 Status train(Session &session, const DataSource &data, bool &stopped) {
   return Training(session, data).run(stopped);

@@ -76,6 +76,19 @@ void describeData(CLI::App &app, RunOptions &o) {
   app.add_option("--preprocess", o.preprocess, "preprocessor_config.json of the model");
   app.add_option("--steps-file", o.stepsFile, "steps.jsonl: the groups of samples of every step");
   app.add_option("--batches", o.batches, "Folder written by omnibal-batch");
+  app.add_option_function<std::vector<std::string>>(
+         "--mix-at",
+         [&o](const std::vector<std::string> &texts) {
+           for (const std::string &text : texts) {
+             Result<WeightsFrom> from = parseMixAt(text, "STEP");
+             if (!from)
+               throw CLI::ValidationError(from.status().message());
+             o.mixAt.push_back(*std::move(from));
+           }
+         },
+         "STEP=WEIGHT,WEIGHT,... ...: with the --batches of a mix of data sets, other weights of "
+         "these, in the mix's order, from a step on (counted from 1 as on the terminal)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--reference", o.reference,
                  "Of a program that learns from pairs of answers: the file with their "
                  "log-probabilities by the weights that training begins with, which training makes "

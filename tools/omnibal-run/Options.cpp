@@ -37,6 +37,15 @@ constexpr const char *example = R"(Examples:
 Environment: OMNIBAL_DEADLINE_SECONDS limits every wait for another rank (default 600);
 OMNIBAL_GUARD=1 poisons and guards the memory of every rank (slow, for finding faults).)";
 
+/// Later weights begin later; an empty string if they do.
+std::string orderProblem(const std::vector<WeightsFrom> &mixAt) {
+  for (size_t i = 1; i < mixAt.size(); ++i)
+    if (mixAt[i].first <= mixAt[i - 1].first)
+      return "--mix-at: " + mixAtText(mixAt[i]) + " comes after " + mixAtText(mixAt[i - 1]) +
+             "; give the steps in order, each once";
+  return "";
+}
+
 /// What is needed for what; an empty string if all is well.
 std::string check(const RunOptions &o) {
   if (!o.save.empty() && o.save == o.saveAverages)
@@ -71,6 +80,10 @@ std::string check(const RunOptions &o) {
     return "";
   if (o.stepsFile.empty() == o.batches.empty())
     return "training needs either --steps-file or --batches";
+  if (std::string problem = orderProblem(o.mixAt); !problem.empty())
+    return problem;
+  if (!o.mixAt.empty() && o.batches.empty())
+    return "--mix-at needs --batches with a folder that omnibal-batch made with --mix";
   if (std::string problem = problemOf(o.rate); !problem.empty())
     return problem;
   if ((o.evaluateEvery > 0) != !o.evaluateData.empty())
