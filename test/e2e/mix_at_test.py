@@ -16,25 +16,26 @@ from run_case import BIN, MPIRUN, RunCase
 SIZES, TOKENS = (24, 40), (10, 30)
 
 
-def write_shard(path, prefix, count, tokens):
+def write_shard(path, prefix, count, tokens, **more):
     with tarfile.open(path, "w") as tar:
         for number in range(count):
             ids = [10 + (7 * number + 3 * token + len(prefix)) % 100 for token in range(tokens)]
-            content = json.dumps({"input_ids": ids, "labels": ids, "images": 0}).encode()
+            content = json.dumps({"input_ids": ids, "labels": ids, "images": 0, **more}).encode()
             member = tarfile.TarInfo(f"{prefix}{number:04}.json")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
 
 
 class MixAt(RunCase):
-    layouts = {"one": (), "two": ("--stages", "2"), "replicas": ("--data-parallel", "2", "--microbatches", "2")}
+    layouts = {"one": (), "two": ("--stages", "2"), "replicas": ("--data-parallel", "2", "--microbatches", "2"),
+               "planned": ("--stages", "2", "--schedule", "per-step"), "pairs": ("--loss", "dpo")}
 
     def setUp(self):
         super().setUp()
         for name, count, tokens in zip(("a", "bb"), SIZES, TOKENS):
             write_shard(self.path(f"{name}.tar"), name, count, tokens)
 
-    def batches(self, name="batches", *flags, ranks=1, samples=32):
+    def batches(self, name="batches", *flags, ranks=1, samples=128):
         """Epochs with as many samples of one data set as of the other."""
         mix = [f"{self.path(shard)}=1" for shard in ("a.tar", "bb.tar")]
         subprocess.run([f"{BIN}/omnibal-batch", "--mix", *mix, "--epoch-samples", str(samples), "--tiles", "1", "--tokens", "100",
@@ -77,19 +78,20 @@ class MixAt(RunCase):
         self.batches()
         plain, _ = self.train(40, log="plain.jsonl")
         for steps in list(self.epochs(plain).values())[:-1]:
-            self.assertEqual(self.counts(steps), (16, 16))
+            self.assertEqual(self.counts(steps), (64, 64))
         length = len(self.epochs(plain)[0])
+        self.assertGreater(length, 4)
         cut = length + length // 2  # in the middle of epoch 1
         run, said = self.train(40, "--mix-at", f"{cut + 1}=1,3", f"{cut + 1 + 2 * length}=1,0")
         self.assertIn(f"step {cut + 1} begins an epoch in which the data sets have the weights 1,3", said)
         self.assertEqual(self.learned(run[:cut]), self.learned(plain[:cut]))
         epochs = self.epochs(run)
         self.assertEqual([steps[0]["step"] for steps in epochs.values()][:3], [0, length, cut])
-        self.assertEqual(self.counts(epochs[2]), (8, 24))
+        self.assertEqual(self.counts(epochs[2]), (32, 96))
         self.assertEqual(epochs[2][0]["step"], cut)
         last = [epoch for epoch, steps in epochs.items() if steps[0]["step"] == cut + 2 * length]
         self.assertEqual(len(last), 1)
-        self.assertEqual(self.counts(epochs[last[0]]), (32, 0))
+        self.assertEqual(self.counts(epochs[last[0]]), (128, 0))
         # From the first step on.
         run, _ = self.train(length, "--mix-at", "1=0,1", log="first.jsonl")
         self.assertEqual(self.counts(run)[0], 0)
@@ -127,6 +129,28 @@ class MixAt(RunCase):
                                     program="replicas", launcher=(*MPIRUN, "2"))
             self.assertEqual(self.learned(resumed), self.learned(whole[step:]))
 
+    def test_planned_steps(self):
+        self.batches()
+        flags = ("--mix-at", "6=1,3")
+        lists, _ = self.train(16, *flags, log="lists.jsonl")
+        planned, _ = self.train(16, *flags, program="planned", log="planned.jsonl")
+        for ours, theirs in zip(planned, lists):
+            for field in ("epoch", "samples", "tokens"):
+                self.assertEqual(ours[field], theirs[field])
+            self.assertAlmostEqual(ours["loss"], theirs["loss"], places=4)
+
+    def test_pairs_of_answers(self):
+        for name, count, tokens in zip(("a", "bb"), SIZES, TOKENS):
+            write_shard(self.path(f"{name}.tar"), name, count, tokens, chosen_tokens=tokens // 2)
+        self.batches()
+        flags = ("--mix-at", "6=1,3", "--reference", self.path("reference.jsonl"))
+        whole, _ = self.train(16, *flags, "--checkpoint", self.path("ck"), "--checkpoint-every", 1, "--keep", 100, program="pairs")
+        behind = [step for step in whole if step["epoch"] == 1]
+        self.assertEqual((behind[0]["step"], self.counts(behind)), (5, (32, 96)))
+        for step in (3, 7):
+            resumed, _ = self.train(16, *flags, "--resume", self.path(f"ck/step-{step:08}"), log=f"resumed-{step}.jsonl", program="pairs")
+            self.assertEqual(self.learned(resumed), self.learned(whole[step:]))
+
     def test_other_weights_when_a_run_goes_on(self):
         self.batches()
         keep = ("--checkpoint", self.path("ck"), "--checkpoint-every", 1, "--keep", 100)
@@ -136,7 +160,7 @@ class MixAt(RunCase):
         self.assertIn('mix_at ["4=1,3"] -> null', said)
         self.assertIn("step 8 begins an epoch in which the data sets have the weights that --batches says", said)
         epochs = self.epochs(after)
-        self.assertEqual(self.counts(epochs[after[0]["epoch"]]), (16, 16))
+        self.assertEqual(self.counts(epochs[after[0]["epoch"]]), (64, 64))
         self.assertEqual(after[0]["epoch"], before[-1]["epoch"] + 1)
         # What the checkpoint's run has met stays as it was, whatever the flag says of it now.
         first = (*keep[:1], self.path("other"), *keep[2:])

@@ -7,7 +7,7 @@ namespace {
 
 /// The samples of the groups behind so many rows.
 std::vector<int64_t> samplesBehind(const Batches &groups, int64_t rows, int64_t ranks) {
-  const int64_t group = rows < groups.groups() / ranks ? rows * ranks : groups.groups();
+  const int64_t group = std::clamp<int64_t>(rows, 0, groups.groups() / ranks) * ranks;
   return {groups.samples.begin() + groups.offsets[group], groups.samples.end()};
 }
 
