@@ -162,7 +162,9 @@ def OptimizerAttr : EnumAttr<Plan_Dialect, Optimizer, "optimizer"> {
   let description = [{
     The optimizer, which decides how many moments a parameter has that trains: two with `adamw`, one
     with `lion` and `sgd`, and with `muon` one of the matrices that it orthogonalizes, which have
-    `omnibal.orthogonalized`, and two of others. Stands on the module as `omnibal.optimizer`; without it, `adamw`.
+    `omnibal.orthogonalized`, and two of others. With `adafactor` a parameter of two dimensions or
+    more has the variances of its rows and of its columns, and another one that of each element.
+    Stands on the module as `omnibal.optimizer`; without it, `adamw`.
   }];
   let assemblyFormat = "`<` $value `>`";
 }

@@ -23,7 +23,8 @@ def FormalRole : I32EnumAttr<"FormalRole", "what a formal of a function stands f
 /// The words of runtime/program/Names.h.
 def Optimizer : I32EnumAttr<"Optimizer", "how parameters are updated", [
   I32EnumAttrCase<"AdamW", 0, "adamw">, I32EnumAttrCase<"Lion", 1, "lion">,
-  I32EnumAttrCase<"Sgd", 2, "sgd">, I32EnumAttrCase<"Muon", 3, "muon">]> {
+  I32EnumAttrCase<"Sgd", 2, "sgd">, I32EnumAttrCase<"Muon", 3, "muon">,
+  I32EnumAttrCase<"Adafactor", 4, "adafactor">]> {
   let cppNamespace = "::omnibal";
   let genSpecializedAttr = 0;
 }

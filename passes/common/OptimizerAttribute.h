@@ -6,6 +6,7 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "dialects/pipeline/TrainingAttrs.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/program/MomentShapes.h"
 #include "runtime/program/Names.h"
 
 namespace omnibal {
@@ -22,9 +23,13 @@ inline rt::OptimizerKind optimizerOf(mlir::ModuleOp module) {
 /// Whether a moving average of every value that trains is kept.
 inline bool keepsAverages(mlir::ModuleOp module) { return module->hasAttr(averagesAttrName); }
 
-/// Of a parameter that trains.
-inline int momentsOf(ParameterOp parameter, rt::OptimizerKind optimizer) {
-  return rt::momentsOf(optimizer, parameter->hasAttr(orthogonalizedAttrName));
+/// What the moments take of a parameter that trains, or of what a part has of it, which has the
+/// shape. Of a parameter that is transposed, variances of rows and columns come the other way
+/// round.
+inline std::vector<int64_t> momentBytes(ParameterOp parameter, mlir::RankedTensorType held,
+                                        rt::OptimizerKind optimizer) {
+  return rt::momentBytes(optimizer, held.getShape().vec(),
+                         parameter->hasAttr(orthogonalizedAttrName));
 }
 
 } // namespace omnibal

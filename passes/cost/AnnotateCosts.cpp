@@ -68,30 +68,30 @@ private:
     return cost::readCostOptions(inputs, *files);
   }
 
-  /// What Muon's matrices cannot be: they are updated whole, by the host's kernels. Parameters
-  /// whose moments have blocks are whole, too.
+  /// What Muon's matrices cannot be: they are updated whole, by the host's kernels, and so are all
+  /// of Adafactor's parameters. Parameters whose moments have blocks are whole, too.
   LogicalResult checkOptimizer(ModuleOp module) {
     const rt::OptimizerKind kind = optimizerOf(module);
-    const bool isMuon = kind == rt::OptimizerKind::Muon;
-    if (!isMuon && !rt::isCoded(kind))
+    const bool ofMatrices = rt::updatesMatrices(kind), ofAll = rt::needsWholeParameters(kind);
+    if (!ofMatrices && !ofAll)
       return success();
+    const std::string start = std::string("--optimizer ") + rt::nameOf(kind) + ": ";
     auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
-    if (isMuon && target != "host")
-      return module.emitError() << "--optimizer muon: target " << target.getValue()
+    if (ofMatrices && target != "host")
+      return module.emitError() << start << "target " << target.getValue()
                                 << " has no such update; choose another one, or --target host";
-    if (isMuon && cluster && cluster.getZero() > 0)
-      return module.emitError()
-             << "--optimizer muon: with --zero 1 replicas divide matrices, which "
-                "this optimizer needs whole; say --zero 0";
+    if (ofMatrices && cluster && cluster.getZero() > 0)
+      return module.emitError() << start
+                                << "with --zero 1 replicas divide matrices, which this optimizer "
+                                   "needs whole; say --zero 0";
     for (auto parameter : module.getOps<ParameterOp>())
       if (auto held = parameter->getAttrOfType<LayoutAttr>(shard::heldAttrName);
           held && held.isSplit() &&
-          (parameter->hasAttr(orthogonalizedAttrName) ||
-           (rt::isCoded(kind) && !parameter.getFrozen())))
+          (parameter->hasAttr(orthogonalizedAttrName) || (ofAll && !parameter.getFrozen())))
         return parameter.emitError()
-               << "--optimizer " << rt::nameOf(kind) << ": layouts split this "
-               << (isMuon ? "matrix" : "parameter") << ", which this optimizer needs whole"
-               << (isMuon ? "" : "; say --layouts none, or choose another one");
+               << start << "layouts split this " << (ofAll ? "parameter" : "matrix")
+               << ", which this optimizer needs whole"
+               << (ofAll ? "; say --layouts none, or choose another one" : "");
     return success();
   }
 

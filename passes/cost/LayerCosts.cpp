@@ -395,13 +395,12 @@ private:
       bool trains = !functions.lookupSymbol<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
       // The last part's share is no smaller than any other.
       const int64_t parts = shard::partsOf(module);
-      int64_t elements = shard::heldType(parameter, parts, parts - 1).getNumElements();
+      RankedTensorType held = shard::heldType(parameter, parts, parts - 1);
+      int64_t elements = held.getNumElements();
       int64_t gradient = trains ? elements * precision.gradient : 0;
-      const int64_t moment = rt::isCoded(optimizer) ? rt::momentBytes(optimizer, elements)
-                                                    : elements * precision.moment;
-      int64_t state = trains ? elements * (precision.master + averages) +
-                                   momentsOf(parameter, optimizer) * moment
-                             : 0;
+      int64_t state = trains ? elements * (precision.master + averages) : 0;
+      for (int64_t bytes : momentBytes(parameter, held, optimizer))
+        state += trains ? bytes : 0;
       const int64_t stored = isQuantized(parameter.getType())
                                  ? quantizedShapeOf(parameter.getType()).bytes()
                                  : elements * precision.parameter;

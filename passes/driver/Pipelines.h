@@ -75,7 +75,7 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
   Option<double> neftune{*this, "neftune", llvm::cl::init(0),
                          llvm::cl::desc("Alpha of the noise on embedded words, 0: none")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),
-                                llvm::cl::desc("adamw, lion, sgd, muon or adamw8bit")};
+                                llvm::cl::desc("adamw, lion, sgd, muon, adamw8bit or adafactor")};
   Option<bool> ema{*this, "ema", llvm::cl::init(false),
                    llvm::cl::desc("Keep a moving average of what trains")};
   Option<std::string> routerLossCoefficient{

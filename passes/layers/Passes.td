@@ -48,7 +48,7 @@ def AttachOptimizer : Pass<"omnibal-attach-optimizer", "::mlir::ModuleOp"> {
     is kept, which is one more array of its size: `omnibal.ema` on the module.
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, lion, sgd, muon or adamw8bit">,
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, lion, sgd, muon, adamw8bit or adafactor">,
     Option<"ema", "ema", "bool", "false", "keep a moving average of what trains">
   ];
   let dependentDialects = ["::omnibal::PlanDialect"];

@@ -6,6 +6,7 @@
 #include "passes/layout/GradientShares.h"
 #include "passes/shard/LayerLayouts.h"
 #include "runtime/program/BucketShares.h"
+#include "runtime/program/MomentShapes.h"
 #include <array>
 #include <set>
 
@@ -92,10 +93,13 @@ void assignParameterOffsets(rt::Stage &stage, const ProgramParts &parts, int64_t
                               &rt::Parameter::moment2Offset};
   for (auto [number, field] : llvm::enumerate(fields))
     for (rt::Parameter &parameter : stage.parameters) {
-      const int moments = hasShares ? 0 : rt::momentsOf(optimizer, parameter.orthogonalized);
-      if (parameter.trainable && static_cast<int>(number) <= moments)
-        place(parameter.*field, number == 0 ? parameter.elements() * 4
-                                            : rt::momentBytes(optimizer, parameter.elements()));
+      if (!parameter.trainable)
+        continue;
+      std::vector<int64_t> sizes{parameter.elements() * 4};
+      if (!hasShares)
+        llvm::append_range(sizes, rt::momentBytes(optimizer, parameter));
+      if (number < sizes.size())
+        place(parameter.*field, sizes[number]);
     }
   for (rt::Parameter &parameter : stage.parameters)
     if (parameter.trainable && !hasShares && parameter.dtype != rt::DType::F32)

@@ -79,15 +79,23 @@ void PlannedMemory::addLayer(LayerOp layer) {
       added.elements = stated.getReduced() / int64_t{sizeof(float)};
       if (added.elements > 0) {
         const rt::OptimizerKind optimizer = optimizerOf(module);
-        added.codedMoments = rt::isCoded(optimizer) ? momentsOf(parameter, optimizer) : 0;
-        added.stateArrays =
-            (stated.getState() - added.codedMoments * rt::codedBytes(added.elements)) /
-            stated.getReduced();
+        const std::vector<int64_t> moments = momentBytes(parameter, type, optimizer);
+        int64_t others = 0; // bytes of the state that are no float32 values of the elements
+        if (rt::isCoded(optimizer)) {
+          added.codedMoments = static_cast<int64_t>(moments.size());
+          others = added.codedMoments * rt::codedBytes(added.elements);
+        } else if (rt::isFactored(optimizer, type.getRank())) {
+          for (int64_t bytes : moments) {
+            added.factorBytes += alignUp(bytes);
+            others += bytes;
+          }
+        }
+        added.stateArrays = (stated.getState() - others) / stated.getReduced();
       }
       // Values, gradient and moments are arrays of their own. Where replicas divide the
       // optimizer's state, that is no parameter's.
       added.bytes =
-          alignUp(stated.getValues()) + alignUp(stated.getReduced()) +
+          alignUp(stated.getValues()) + alignUp(stated.getReduced()) + added.factorBytes +
           (replicas > 1 ? 0 : stateBytes(added.stateArrays, added.codedMoments, added.elements));
       added.wholeElements = type.getNumElements();
       if (added.elements > 0 && parameter->hasAttr(orthogonalizedAttrName))

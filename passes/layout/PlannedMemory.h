@@ -49,6 +49,7 @@ private:
     std::array<int64_t, 2> matrix{}; ///< rows and columns, where its update is orthogonalized
     int64_t stateArrays = 0;         ///< float32: moments, values of the optimizer's own, averages
     int64_t codedMoments = 0;        ///< of 8 bits
+    int64_t factorBytes = 0;         ///< of the variances of rows and columns, as they lie
   };
   struct Scratch {
     bool products = false, columnSums = false;

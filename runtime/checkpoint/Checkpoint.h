@@ -10,7 +10,8 @@
 // flushes the folder, renames it to its final name, flushes FOLDER, and moves `latest` last.
 // Tensors are stored in the source checkpoint's orientation under "weight/NAME", "moment1/NAME",
 // "moment2/NAME" and "average/NAME", so that a run with other cuts can read them too (it finds them
-// by name). Moments of 8 bits are codes in the order in which training has the values, beside
+// by name). Variances of rows and columns have their own shapes (runtime/program/MomentShapes.h).
+// Moments of 8 bits are codes in the order in which training has the values, beside
 // "moment1_scales/NAME" and "moment2_scales/NAME" (runtime/device/CodedMoments.h).
 //
 //===-------------------------------------------------------------------------------------------===//

@@ -18,7 +18,9 @@ struct UpdatedTensor {
   int64_t elements = 0;
   int32_t rate = 0;         ///< number in UpdateOptions::rates
   BFloat16 *copy = nullptr; ///< receives `param` rounded, if there is one
-  /// Of a matrix whose update is orthogonalized, as it lies in memory; else 0.
+  /// Of a matrix whose update is orthogonalized, as it lies in memory, or of one of the matrices of
+  /// a tensor whose variance is factored: then the moments are the variances of rows and of
+  /// columns. Else 0.
   int64_t rows = 0, cols = 0;
   /// In place of the moments, where the optimizer keeps codes.
   CodedMoment coded1 = {}, coded2 = {};

@@ -5,6 +5,7 @@
 #include "runtime/executor/QuantizedLoad.h"
 #include "runtime/executor/StepRehearsal.h"
 #include "runtime/program/BucketShares.h"
+#include "runtime/program/MomentShapes.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/RankGrid.h"
 #include "runtime/program/Sizes.h"
@@ -335,19 +336,18 @@ Status Executor::zeroState() {
   auto zero = [&](int64_t offset, int64_t bytes) {
     return offset < 0 ? Status::ok() : device.backend->zero(at(offset), bytes);
   };
-  auto zeroMoments = [&](int64_t moment1, int64_t moment2, int64_t elements) {
-    const int64_t bytes = momentBytes(loaded.program.optimizer, elements);
-    OMNIBAL_RETURN_IF_ERROR(zero(moment1, bytes));
-    return zero(moment2, bytes);
-  };
+  const OptimizerKind kind = loaded.program.optimizer;
   for (const Parameter &q : stageInfo().parameters) {
     OMNIBAL_RETURN_IF_ERROR(zero(q.gradOffset, q.elements() * int64_t{sizeof(float)}));
-    OMNIBAL_RETURN_IF_ERROR(zeroMoments(q.moment1Offset, q.moment2Offset, q.elements()));
+    const std::vector<int64_t> bytes = momentBytes(kind, q);
+    OMNIBAL_RETURN_IF_ERROR(zero(q.moment1Offset, bytes.front()));
+    OMNIBAL_RETURN_IF_ERROR(zero(q.moment2Offset, bytes.back()));
   }
   for (const Bucket &bucket : stageInfo().buckets)
     if (bucket.share)
-      OMNIBAL_RETURN_IF_ERROR(zeroMoments(bucket.share->moment1Offset, bucket.share->moment2Offset,
-                                          largestShare(bucket.share->bounds)));
+      for (int64_t offset : {bucket.share->moment1Offset, bucket.share->moment2Offset})
+        OMNIBAL_RETURN_IF_ERROR(
+            zero(offset, momentBytes(kind, largestShare(bucket.share->bounds))));
   return Status::ok();
 }
 

@@ -7,6 +7,7 @@
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/BucketShares.h"
+#include "runtime/program/MomentShapes.h"
 #include <algorithm>
 
 namespace omnibal::rt {
@@ -159,8 +160,15 @@ std::vector<UpdatedTensor> Executor::updated() {
               state.count,  impl->rates[&q - first],        copy};
     tensor.coded1 = state.coded1;
     tensor.coded2 = state.coded2;
-    if (q.orthogonalized)
-      tensor.rows = q.shape[q.transposed ? 1 : 0], tensor.cols = q.shape[q.transposed ? 0 : 1];
+    const size_t rank = q.shape.size();
+    if (q.orthogonalized || isFactored(loaded.program.optimizer, rank)) {
+      tensor.rows = q.shape[rank - 2], tensor.cols = q.shape[rank - 1];
+      if (q.transposed) {
+        std::swap(tensor.rows, tensor.cols);
+        if (!q.orthogonalized) // variances are of the checkpoint's rows and columns
+          std::swap(tensor.moment1, tensor.moment2);
+      }
+    }
   }
   return tensors;
 }

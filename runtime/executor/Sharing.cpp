@@ -5,6 +5,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/executor/ExecutorInternal.h"
+#include "runtime/program/MomentShapes.h"
 #include <set>
 
 namespace omnibal::rt {
@@ -40,10 +41,10 @@ Status Executor::shareParameters(bool moments) {
       pieces.push_back({at(q.dataOffset), q.dataBytes()});
     if (q.trainable)
       pieces.push_back({at(q.weightOffset()), floats});
-    const int64_t ofMoment = momentBytes(loaded.program.optimizer, q.elements());
+    const std::vector<int64_t> ofMoments = momentBytes(loaded.program.optimizer, q);
     for (auto [offset, bytes] :
-         {std::pair{q.moment1Offset, ofMoment}, std::pair{q.moment2Offset, ofMoment},
-          std::pair{q.averageOffset, floats}})
+         {std::pair{q.moment1Offset, ofMoments.front()},
+          std::pair{q.moment2Offset, ofMoments.back()}, std::pair{q.averageOffset, floats}})
       if (q.trainable && moments && offset >= 0) // those of shares are nobody else's
         pieces.push_back({at(offset), bytes});
   };

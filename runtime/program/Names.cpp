@@ -26,8 +26,8 @@ template <> struct Words<ActionKind> {
 };
 
 template <> struct Words<OptimizerKind> {
-  static constexpr std::array<const char *, optimizerKinds.size()> list = {"adamw", "lion", "sgd",
-                                                                           "muon", "adamw8bit"};
+  static constexpr std::array<const char *, optimizerKinds.size()> list = {
+      "adamw", "lion", "sgd", "muon", "adamw8bit", "adafactor"};
 };
 
 template <> struct Words<Interpolation> {

@@ -1,5 +1,6 @@
 #include "runtime/program/Printer.h"
 #include "runtime/program/BucketShares.h"
+#include "runtime/program/MomentShapes.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/RankGrid.h"
 #include "runtime/program/VerifierInternal.h"
@@ -15,8 +16,9 @@ void printMemory(std::ostream &out, const Stage &stage, OptimizerKind kind) {
     const std::vector<int64_t> dims = q.heldDims();
     weights += q.dataBytes() + (q.masterOffset >= 0 ? denseBytes(dims, DType::F32) : 0);
     optimizer += q.gradOffset >= 0 ? denseBytes(dims, DType::F32) : 0;
-    const int64_t moments = (q.moment1Offset >= 0) + (q.moment2Offset >= 0);
-    optimizer += moments * momentBytes(kind, q.elements());
+    const std::vector<int64_t> ofMoments = momentBytes(kind, q);
+    optimizer += q.moment1Offset >= 0 ? ofMoments.front() : 0;
+    optimizer += q.moment2Offset >= 0 ? ofMoments.back() : 0;
     averages += q.averageOffset >= 0 ? denseBytes(dims, DType::F32) : 0;
   }
   for (const Bucket &bucket : stage.buckets)

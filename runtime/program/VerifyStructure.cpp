@@ -1,6 +1,7 @@
 //===- VerifyStructure.cpp - Rules p1-p5: indices, offsets, sizes ------------------------===//
 #include "runtime/device/Kernel.h"
 #include "runtime/program/BucketShares.h"
+#include "runtime/program/MomentShapes.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>
@@ -95,6 +96,10 @@ Status checkHeader(const Program &p) {
   if (p.zero != 0 && (p.zero != 1 || p.dataParallel < 2))
     return bad("zero is " + std::to_string(p.zero) +
                ", but 1 is expected, with several data-parallel ranks, or no such field");
+  // What Muon may do is asked of each of its matrices, as the rest of its parameters are AdamW's.
+  if (p.optimizer == OptimizerKind::Adafactor && (p.zero != 0 || p.target != "host"))
+    return bad(std::string("optimizer ") + nameOf(p.optimizer) +
+               ": only target host has it, and replicas do not divide its state");
   return Status::ok();
 }
 
@@ -201,16 +206,15 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
     ranges.push_back({offset, offset + bytes, name});
     return Status::ok();
   };
-  auto addMoments = [&](int64_t first, int64_t second, int64_t elements, const std::string &name,
-                        bool orthogonalized) {
-    const int64_t bytes = momentBytes(p.optimizer, elements);
-    OMNIBAL_RETURN_IF_ERROR(add(first, bytes, DType::F32, name + " (moment 1)"));
-    if (momentsOf(p.optimizer, orthogonalized) > 1)
-      return add(second, bytes, DType::F32, name + " (moment 2)");
+  auto addMoments = [&](int64_t first, int64_t second, const std::vector<int64_t> &bytes,
+                        const std::string &name) {
+    OMNIBAL_RETURN_IF_ERROR(add(first, bytes.front(), DType::F32, name + " (moment 1)"));
+    if (bytes.size() > 1)
+      return add(second, bytes.back(), DType::F32, name + " (moment 2)");
     return second == -1 ? Status::ok()
                         : broken("p3", where + ", " + name,
                                  std::string("optimizer ") + nameOf(p.optimizer) +
-                                     " has no second moment" + (orthogonalized ? " of it" : ""));
+                                     " has no second moment of it");
   };
   auto addAverage = [&](int64_t offset, bool isThere, int64_t bytes, const std::string &name) {
     if (isThere)
@@ -227,10 +231,15 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
       return broken("p3", where + ", " + name,
                     "orthogonalized: only muon does that, on target host, with whole matrices that "
                     "train and whose state replicas do not divide");
-    if (q.trainable && isCoded(p.optimizer) && q.held)
+    if (q.trainable && needsWholeParameters(p.optimizer) && q.held)
       return broken("p3", where + ", " + name,
                     std::string("optimizer ") + nameOf(p.optimizer) +
                         ": it updates whole parameters only");
+    if (isFactored(p.optimizer, q.shape.size()) &&
+        std::find(q.shape.begin(), q.shape.end(), 0) != q.shape.end())
+      return broken("p3", where + ", " + name,
+                    std::string("optimizer ") + nameOf(p.optimizer) +
+                        ": a parameter without elements has no rows and columns");
     if (!isHeldWell(q))
       return broken("p3", where + ", " + name, "held: these units do not divide its shape");
     int64_t bytes = denseBytes(q.heldDims(), DType::F32);
@@ -259,7 +268,7 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
     } else if (q.trainable) {
       OMNIBAL_RETURN_IF_ERROR(add(q.gradOffset, bytes, DType::F32, name + " (gradient)"));
       OMNIBAL_RETURN_IF_ERROR(
-          addMoments(q.moment1Offset, q.moment2Offset, q.elements(), name, q.orthogonalized));
+          addMoments(q.moment1Offset, q.moment2Offset, momentBytes(p.optimizer, q), name));
     } else if (q.gradOffset != -1 || q.moment1Offset != -1 || q.moment2Offset != -1) {
       return broken("p3", where + ", " + name, "a frozen parameter has no gradient and no moments");
     }
@@ -280,7 +289,7 @@ Status checkPersistent(const Program &p, const Stage &stage, const std::string &
     const bool divided =
         !bucket.parameters.empty() && stage.parameters[bucket.parameters[0]].dtype == DType::BF16;
     OMNIBAL_RETURN_IF_ERROR(addMoments(bucket.share->moment1Offset, bucket.share->moment2Offset,
-                                       elements, name, false));
+                                       momentBytes(p.optimizer, {elements}, false), name));
     OMNIBAL_RETURN_IF_ERROR(addAverage(bucket.share->averageOffset, p.averages, bytes, name));
     if (divided)
       OMNIBAL_RETURN_IF_ERROR(

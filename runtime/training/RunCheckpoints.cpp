@@ -1,6 +1,7 @@
 #include "runtime/training/RunCheckpoints.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/comm/Gather.h"
+#include "runtime/program/MomentShapes.h"
 #include "runtime/program/Names.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/training/ProcessMemory.h"
@@ -34,10 +35,10 @@ std::vector<int64_t> shapeOfCodes(const Parameter &q) {
 std::vector<TensorHeader> headersOf(const Program &program, const Parameter &q) {
   std::vector<TensorHeader> list = {{weight + q.name, StoredType::F32, q.shape}};
   const bool coded = isCoded(program.optimizer);
-  const int moments = coded ? 0 : momentsOf(program.optimizer, q.orthogonalized);
-  for (const char *kind : {moment1, moment2})
-    if (static_cast<int>(list.size()) <= moments)
-      list.push_back({kind + q.name, StoredType::F32, q.shape});
+  if (!coded)
+    for (const std::vector<int64_t> &shape :
+         momentShapes(program.optimizer, q.shape, q.orthogonalized))
+      list.push_back({(list.size() == 1 ? moment1 : moment2) + q.name, StoredType::F32, shape});
   if (program.averages)
     list.push_back({averaged + q.name, StoredType::F32, q.shape});
   for (auto [codes, scales] : {std::pair{moment1, scales1}, std::pair{moment2, scales2}})
@@ -63,6 +64,12 @@ NamedTensor namedTensor(const Session &s, const Parameter &q, const std::string 
                         float *data) {
   NamedTensor tensor{kind + q.name, q.shape, data, q.transposed, &s.executor->backend()};
   tensor.held = q.held;
+  const OptimizerKind optimizer = s.program().optimizer;
+  if (isFactored(optimizer, q.shape.size()) && (kind == moment1 || kind == moment2)) {
+    const auto shapes = momentShapes(optimizer, q.shape, q.orthogonalized);
+    tensor.shape = kind == moment1 ? shapes.front() : shapes.back();
+    tensor.transposed = false; // they lie as the checkpoint has them
+  }
   return tensor;
 }
 

@@ -5,6 +5,7 @@
 """
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -156,11 +157,24 @@ class Optimizers(Case):
         for name, flags, replicas in (("lion", (), 1), ("lion", ("--stages", 2), 1), ("lion", ("--zero", 1), 2),
                                       ("sgd", (), 1), ("sgd", ("--stages", 2), 1), ("nesterov", ("--stages", 2, "--zero", 1), 2),
                                       ("muon", (), 1), ("muon", ("--stages", 3), 2),
-                                      ("adamw8bit", (), 1), ("adamw8bit", ("--stages", 2, "--zero", 1), 2)):
+                                      ("adamw8bit", (), 1), ("adamw8bit", ("--stages", 2, "--zero", 1), 2),
+                                      ("adafactor", (), 1), ("adafactor", ("--stages", 3), 2),
+                                      ("adafactor", ("--model-parallel", 2, "--layouts", "none"), 1), ("adafactor's settings", (), 1)):
             with self.subTest(name=name, flags=flags):
                 case = CASES[name]
                 program = self.compile(case["steps"], *case["compile_flags"], *flags, replicas=replicas)
-                self.judge(self.train(program, case["steps"], *case["flags"])[1], case["steps"])
+                saves = ("--save", self.path("saved"), "--overwrite") if "moved" in case else ()
+                self.judge(self.train(program, case["steps"], *case["flags"], *saves)[1], case["steps"])
+                if saves:
+                    self.judge_moved(read_safetensors(self.path("saved/model.safetensors")), case["moved"])
+
+    def judge_moved(self, saved, rows):
+        start = read_safetensors(f"{MODEL}/model.safetensors")
+        self.assertEqual(rows.keys(), start.keys())
+        for name, row in rows.items():
+            moved = [a - b for a, b in zip(saved[name], start[name], strict=True)]
+            deviation = max(abs(a - float(b)) for a, b in zip(projections(name, moved), row["projections"], strict=True))
+            self.assertLess(deviation, max(8 * float(row["float32_deviation"]), 2e-4 * float(row["norm"])), name)
 
     def test_one_moment_takes_less_memory(self):
         steps = CASES["lion"]["steps"]
@@ -241,18 +255,64 @@ class Optimizers(Case):
                              "--tiles", 4, "--tokens", 64, "--dry-run", *flags, code=1)
             self.assertIn(why, says)
 
+    def test_variances_of_adafactor(self):
+        """By hand: a parameter [..., r, c] has ... x r and ... x c variances, and another one has one of each element."""
+        case = CASES["adafactor"]
+        program, checkpoints = self.compile(case["steps"], *case["compile_flags"]), self.path("checkpoints")
+        parameters = [q for q in self.stages_of(program)[0]["parameters"] if q["trainable"]]
+        self.assertEqual({len(q["shape"]) for q in parameters}, {1, 2, 3, 4})
+
+        def lines(size): # memory is handed out in 64 bytes
+            return -(-size // 64) * 64
+        shapes = {}
+        for q in parameters:
+            *_, r, c = shape = q["shape"] if len(q["shape"]) > 1 else [0, *q["shape"]]
+            shapes[q["name"]] = [[*shape[:-1], 1], [*shape[:-2], 1, c]] if r else [q["shape"]]
+            self.assertEqual(q["offsets"][3] >= 0, r > 0)
+        plain = self.stages_of(self.compile(case["steps"], name="adamw"))[0]
+        saved = sum(2 * lines(4 * math.prod(q["shape"])) - sum(lines(4 * math.prod(shape)) for shape in shapes[q["name"]]) for q in parameters)
+        self.assertEqual(plain["persistent_bytes"] - self.stages_of(program)[0]["persistent_bytes"], saved)
+
+        _, whole = self.train(program, case["steps"], *case["flags"])
+        self.train(program, case["steps"], *case["flags"], "--checkpoint", checkpoints, "--checkpoint-every", 5, "--keep", 5)
+        middle = os.path.join(checkpoints, "step-00000005")
+        with open(os.path.join(middle, "stage-0.safetensors"), "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        for name, expected in shapes.items():
+            self.assertEqual([header[f"moment{i}/{name}"]["shape"] for i in (1, 2) if f"moment{i}/{name}" in header], expected)
+        _, resumed = self.train(program, case["steps"], *case["flags"], "--resume", middle, "--threads", 2)
+        self.assertEqual([line["loss"] for line in resumed[-5:]], [line["loss"] for line in whole[5:]])
+        # A checkpoint of one layout goes on in another one, and what that writes in the first one again.
+        other = self.compile(case["steps"], *case["compile_flags"], "--stages", 2, name="other", replicas=2)
+        _, resumed = self.train(other, case["steps"], *case["flags"], "--resume", middle, "--steps", 7, "--checkpoint", self.path("others"))
+        self.judge(resumed[-2:], case["steps"][5:7])
+        _, resumed = self.train(program, case["steps"], *case["flags"], "--resume", self.path("others"))
+        self.judge(resumed[-3:], case["steps"][7:])
+        says, _ = self.train(program, case["steps"], *case["flags"], "--beta2-decay", -0.7, "--resume", middle)
+        self.assertIn("changed since the checkpoint: beta2_decay -0.8 -> -0.7", says)
+
+    def test_adafactor_needs_whole_parameters_and_the_host(self):
+        for flags, why in ((("--zero", 1, "--data-parallel", 2), "--optimizer adafactor: with --zero 1 replicas divide matrices"),
+                           (("--target", "cuda"), "--optimizer adafactor: target cuda has no such update"),
+                           (("--model-parallel", 2, "--layout-price", 1), "--optimizer adafactor: layouts split this parameter")):
+            says = self.call("omnibal-compile", f"{MODEL}/model.onnx", "--weights", f"{MODEL}/model.safetensors", "--optimizer",
+                             "adafactor", "--tiles", 4, "--tokens", 64, "--dry-run", *flags, code=1)
+            self.assertIn(why, says)
+
     def test_moments_of_another_optimizer_are_refused(self):
         case = CASES["lion"]
         program, checkpoints = self.compile(case["steps"], *case["compile_flags"]), self.path("checkpoints")
         self.train(program, case["steps"], *case["flags"], "--steps", 2, "--checkpoint", checkpoints)
-        for kind in ("adamw", "sgd", "adamw8bit"):
+        for kind in ("adamw", "sgd", "adamw8bit", "adafactor"):
             other = self.compile(case["steps"], "--optimizer", kind, name=kind)
             says, _ = self.train(other, case["steps"], *case["flags"], "--resume", checkpoints, code=1)
             self.assertIn(f"its moments are those of lion, and the program's optimizer is {kind}", says)
 
     def test_settings_of_other_optimizers_are_refused(self):
         steps = CASES["lion"]["steps"][:1]
-        for kind, flags in (("adamw", ("--momentum", 0.9)), ("lion", ("--eps", 1e-6)), ("sgd", ("--beta1", 0.8)), ("lion", ("--nesterov",))):
+        for kind, flags in (("adamw", ("--momentum", 0.9)), ("lion", ("--eps", 1e-6)), ("sgd", ("--beta1", 0.8)), ("lion", ("--nesterov",)),
+                            ("adafactor", ("--beta2", 0.99)), ("adafactor", ("--momentum", 0.9)), ("adamw", ("--beta2-decay", -0.5)),
+                            ("muon", ("--eps2", 0.01)), ("lion", ("--update-clip", 2))):
             program = self.compile(steps, "--optimizer", kind, name=kind)
             says, _ = self.train(program, steps, *flags, code=1)
             self.assertIn(f"{flags[0]}: the program's optimizer, {kind}, has no such setting", says)

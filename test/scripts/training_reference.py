@@ -5,8 +5,8 @@
 
 A case has the flags that omnibal-run is given and PyTorch's losses and gradient norms in float64 and float32, in the
 form of reference.json. Where moving averages are kept, it also has projections (test/e2e/projections.py) of how far they
-are from the first values, in the form of gradients.json. Without names all cases are run; with names, these alone are
-run again.
+are from the first values, in the form of gradients.json; with "moves", of how far the values themselves are in the end.
+Without names all cases are run; with names, these alone are run again.
 """
 import json
 import os
@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 LR, DECAY, BETAS, EPSILON, CLIP = 1e-3, 0.05, (0.9, 0.999), 1e-8, 1.0
-LION_LR, SGD_LR = 1e-4, 0.1
+LION_LR, SGD_LR, ADAFACTOR_LR = 1e-4, 0.1, 1e-2
 BASE_FLAGS = ["--weight-decay", DECAY, "--clip", CLIP]
 PROJECTOR = "model.multi_modal_projector."
 
@@ -174,6 +174,11 @@ def sgd(nesterov):
     return lambda groups: torch.optim.SGD(groups, lr=LR, momentum=0.9, nesterov=nesterov, foreach=False)
 
 
+def adafactor(least=torch.finfo(torch.float32).eps, least_scale=1e-3, **settings):
+    """In float64 the smallest root of a variance would be another one; here it is float32's in both."""
+    return lambda groups: torch.optim.Adafactor(groups, lr=ADAFACTOR_LR, eps=(least, least_scale), foreach=False, **settings)
+
+
 CASES = {
     "lion": dict(lr=LION_LR, flags=[], compile_flags=["--optimizer", "lion"], optimizer=lion, groups=at(LION_LR)),
     "sgd": dict(lr=SGD_LR, flags=[], compile_flags=["--optimizer", "sgd"], optimizer=sgd(False), groups=at(SGD_LR)),
@@ -182,6 +187,11 @@ CASES = {
     "groups": dict(flags=["--lr-of", "vision=1e-4", "--weight-decay-of", "vision_tower=0.2", "--lr-of", "projector=5e-3",
                           "--warmup-of", "projector=4"], groups=by_part),
     "adamw8bit": dict(flags=[], compile_flags=["--optimizer", "adamw8bit"], optimizer=adamw8bit),
+    "adafactor": dict(lr=ADAFACTOR_LR, flags=[], compile_flags=["--optimizer", "adafactor"], optimizer=adafactor(), groups=at(ADAFACTOR_LR),
+                      moves=True),
+    "adafactor's settings": dict(lr=ADAFACTOR_LR, flags=["--beta2-decay", -0.5, "--eps", 1e-4, "--eps2", 0.05, "--update-clip", 1.5],
+                                 compile_flags=["--optimizer", "adafactor"], groups=at(ADAFACTOR_LR), moves=True,
+                                 optimizer=adafactor(1e-4, 0.05, beta2_decay=-0.5, d=1.5)),
     "ema": dict(flags=["--ema-decay", 0.9], compile_flags=["--ema"], averages=0.9),
     "layer decay": dict(flags=["--layer-decay", 0.5], groups=by_layer),
     "label smoothing": dict(flags=[], compile_flags=["--label-smoothing", 0.1], loss=cross_entropy(0.1, 0.0)),
@@ -219,8 +229,9 @@ def train(model, case, dtype, steps):
         if averages:
             averages.update_parameters(model.model)
         log.append((float(loss.detach()), float(length)))
-    return log, averages and {name: (parameter.detach().double() - model.state[name].double()).flatten().tolist()
-                              for name, parameter in averages.module.named_parameters()}
+    watched = averages.module if averages else model.model if case.get("moves") else None
+    return log, watched and {name: (parameter.detach().double() - model.state[name].double()).flatten().tolist()
+                             for name, parameter in watched.named_parameters()}
 
 
 def projected(exact, single):
@@ -255,7 +266,7 @@ def main():
                                    "grad_norm_float64": repr(a[1]), "grad_norm_float32": repr(b[1])}
                                   for step, a, b in zip(steps, exact, single, strict=True)]}
         if moved:
-            result[name]["averages"] = projected(moved, moved_single)
+            result[name]["averages" if "averages" in case else "moved"] = projected(moved, moved_single)
         print(name, exact[-1], flush=True)
     with open(path, "w") as file:
         json.dump(result, file, separators=(",", ":"))

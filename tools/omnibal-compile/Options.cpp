@@ -171,10 +171,10 @@ void describeTraining(CLI::App &app, Options &o) {
   app.add_option(
          "--optimizer", o.optimizer,
          "how parameters are updated: adamw keeps two moments of each, adamw8bit these in 8 "
-         "bits, lion and sgd (with momentum) one, and muon one of the matrices, which it "
-         "orthogonalizes")
+         "bits, lion and sgd (with momentum) one, muon one of the matrices, which it "
+         "orthogonalizes, and adafactor of a matrix one of each row and column")
       ->capture_default_str()
-      ->check(rt::word({"adamw", "lion", "sgd", "muon", "adamw8bit"}));
+      ->check(rt::word({"adamw", "lion", "sgd", "muon", "adamw8bit", "adafactor"}));
   app.add_flag("--ema", o.ema,
                "keep a moving average of every value that trains (omnibal-run --ema-decay), which "
                "is four bytes more of each");
@@ -298,8 +298,9 @@ std::string checkRanks(const CLI::App &app, Options &options) {
     return "--ranks needs --groups, the micro-batches of a step of all replicas together";
   options.stages = isGiven("--stages") ? options.stages : 0;
   options.dataParallel = isGiven("--data-parallel") ? options.dataParallel : 0;
-  // Muon needs matrices whole, which shares of the optimizer's state are not.
-  options.zero = isGiven("--zero") ? options.zero : options.optimizer == "muon" ? 0 : -1;
+  // These need matrices whole, which shares of the optimizer's state are not.
+  const bool needsMatrices = options.optimizer == "muon" || options.optimizer == "adafactor";
+  options.zero = isGiven("--zero") ? options.zero : needsMatrices ? 0 : -1;
   return "";
 }
 

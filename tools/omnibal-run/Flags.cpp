@@ -146,8 +146,20 @@ void describeOptimizer(CLI::App &app, RunOptions &o) {
       ->check(number(0, false, belowOne));
   app.add_option("--beta2", o.update.beta2, "Of AdamW and Muon (default 0.999), and Lion (0.99)")
       ->check(number(0, false, belowOne));
-  app.add_option("--eps", o.update.epsilon, "Of AdamW and Muon (default 1e-08)")
+  app.add_option("--eps", o.update.epsilon,
+                 "Of AdamW and Muon (default 1e-08), and Adafactor (1.1920929e-07)")
       ->check(number(0, true));
+  app.add_option("--beta2-decay", o.update.beta2Decay,
+                 "Of Adafactor: at step t variances keep 1 - t^D of what they were (default -0.8)")
+      ->check(number(-10, false, 0));
+  app.add_option("--eps2", o.update.epsilon2,
+                 "Of Adafactor: the least root mean square of a parameter that its steps are "
+                 "relative to (default 0.001)")
+      ->check(number(0));
+  app.add_option("--update-clip", o.update.updateClip,
+                 "Of Adafactor: the largest root mean square of a parameter's update, before its "
+                 "rate (default 1)")
+      ->check(number(1));
   app.add_option("--momentum", o.update.momentum, "Of SGD (default 0.9) and Muon (0.95)")
       ->check(number(0, false, belowOne));
   app.add_flag("--nesterov", o.update.nesterov, "SGD with Nesterov's momentum");

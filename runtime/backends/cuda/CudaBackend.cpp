@@ -104,7 +104,7 @@ public:
   void release(const HostCopy &readback) override { readbacks.giveBack(readback.data); }
 
   Status update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options) override {
-    if (options.kind == OptimizerKind::Muon)
+    if (updatesMatrices(options.kind))
       return invalid("target cuda has no such update");
     OMNIBAL_ASSIGN_OR_RETURN(const DeviceList *here, lists->get(listOf(tensors)));
     if (here->list.count == 0)

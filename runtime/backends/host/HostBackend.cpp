@@ -1,5 +1,6 @@
 //===- HostBackend.cpp - The host as a device: every call performs its work ------------------===//
 #include "runtime/backends/host/HostBackend.h"
+#include "runtime/backends/host/Adafactor.h"
 #include "runtime/backends/host/HostArena.h"
 #include "runtime/backends/host/Optimizer.h"
 #include "runtime/backends/host/Orthogonalize.h"
@@ -135,6 +136,11 @@ public:
       if (std::isnan(stepScale))
         return Status::ok();
       scaled.gradientScale *= stepScale;
+    }
+    if (options.kind == OptimizerKind::Adafactor) {
+      for (const UpdatedTensor &tensor : tensors)
+        updateAdafactor(tensor, scaled, pool);
+      return Status::ok();
     }
     std::vector<UpdatedTensor> others, matrices;
     for (const UpdatedTensor &tensor : tensors)

@@ -20,6 +20,7 @@ namespace omnibal::rt {
 /// SGD: g += decay p; m = momentum m + g; p -= lr m or, with Nesterov's momentum, lr (g + momentum
 /// m).
 /// Muon: AdamW, which is for what is no matrix; matrices are updateMatrix()'s.
+/// Adafactor has no such update: its tensors are updateAdafactor()'s.
 /// AdamW8bit: AdamW with moments that are decoded before and encoded afterwards.
 void update(std::span<const UpdatedTensor> tensors, const UpdateOptions &options, ThreadPool &pool);
 

@@ -12,6 +12,7 @@ namespace omnibal::rt {
 /// What was given; the rest is as the optimizer's authors have it.
 struct UpdateSettings {
   std::optional<double> beta1, beta2, epsilon, momentum;
+  std::optional<double> beta2Decay, epsilon2, updateClip; ///< of Adafactor
   bool nesterov = false;
   std::optional<double> averageDecay; ///< of the moving averages
 };

@@ -211,6 +211,7 @@ cudaError_t launchUpdate(const UpdateShape &shape, const float *deviceScale, cud
     break;
   case OptimizerKind::Muon:
   case OptimizerKind::AdamW8bit:
+  case OptimizerKind::Adafactor:
     return cudaErrorInvalidValue;
   }
   return cudaGetLastError();

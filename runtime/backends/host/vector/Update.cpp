@@ -154,5 +154,6 @@ double squares(const float *x, int64_t n) {
 } // namespace
 
 namespace omnibal::rt::OMNIBAL_ISA {
-const UpdateTable updateTable = {{adamW, lion, sgd, adamW, nullptr}, adamW8bit, squares, average};
+const UpdateTable updateTable = {
+    {adamW, lion, sgd, adamW, nullptr, nullptr}, adamW8bit, squares, average};
 }

@@ -21,7 +21,8 @@ using CodedRule = void (*)(float *param, float *grad, CodedMoment moment1, Coded
 
 struct UpdateTable {
   std::array<UpdateRule, optimizerKinds.size()>
-      update;      ///< by OptimizerKind; Muon's is of what is no matrix, and none has codes
+      update;      ///< by OptimizerKind; Muon's is of what is no matrix, and there is none of
+                   ///< codes and of Adafactor
   CodedRule coded; ///< of AdamW8bit
   double (*squares)(const float *x, int64_t n);
   /// average = keep average + take value

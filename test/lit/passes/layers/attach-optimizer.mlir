@@ -6,6 +6,9 @@
 // RUN: omnibal-opt %inputs/form-l.mlir --omnibal-attach-optimizer=optimizer=muon --omnibal-attach-optimizer=optimizer=lion | FileCheck %s --check-prefix=AGAIN
 // RUN: omnibal-opt %s --omnibal-attach-optimizer="optimizer=adamw8bit ema=true" | FileCheck %s --check-prefix=CODED
 // RUN: omnibal-opt %s --omnibal-attach-optimizer="optimizer=adamw8bit ema=true" --omnibal-attach-optimizer=optimizer=lion | FileCheck %s --check-prefix=LION
+// RUN: omnibal-opt %inputs/form-l.mlir --omnibal-attach-optimizer=optimizer=adafactor | FileCheck %s --check-prefix=ADAFACTOR
+// ADAFACTOR: omnibal.optimizer = #plan.optimizer<adafactor>
+// ADAFACTOR-NOT: omnibal.orthogonalized
 // MUON: omnibal.optimizer = #plan.optimizer<muon>
 // MUON: @vision.0.norm1 : tensor<8xf32>{{$}}
 // MUON: @vision.0.qkv : tensor<24x8xf32> {omnibal.orthogonalized}
@@ -17,6 +20,6 @@
 // LION: module attributes {omnibal.optimizer = #plan.optimizer<lion>}
 // ADAMW-NOT: omnibal
 // CODED: module attributes {omnibal.coded_moments, omnibal.ema}
-// UNKNOWN: error: omnibal-attach-optimizer: unknown optimizer 'adam'; known are adamw, lion, sgd, muon, adamw8bit
+// UNKNOWN: error: omnibal-attach-optimizer: unknown optimizer 'adam'; known are adamw, lion, sgd, muon, adafactor, adamw8bit
 module {
 }

@@ -351,6 +351,18 @@ TEST(Memory, OfAveragesAndCodes) {
   }
 }
 
+/// Matrices have variances of rows and columns; both models have a convolution and vectors too.
+TEST(Memory, OfVariancesOfRowsAndColumns) {
+  Memory factored(data("tiny-internvl/model.onnx"), {.optimizer = "adafactor"});
+  Memory both(data("llava-tied/model-opset22.onnx"),
+              {.freeze = {"vision"}, .ema = true, .optimizer = "adafactor"});
+  for (int64_t stages : {1, 3}) {
+    factored.check("variances", {24, 512, stages});
+    both.check("variances and averages", {24, 512, stages});
+  }
+  factored.check("variances", {24, 512, 2, "1f1b", "auto", "search", 4, 0.8});
+}
+
 TEST(Memory, OfOptionsAndLimits) {
   Memory model(data("tiny-internvl/model.onnx"), {});
   for (const char *remat : {"full", "selective-1", "selective-2", "selective-3"})

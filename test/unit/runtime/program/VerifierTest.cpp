@@ -285,7 +285,7 @@ const Broken cases[] = {
      [](Program &p) {
        p.stageList[0].parameters[0].gradOffset = p.stageList[0].parameters[0].dataOffset + 4;
      }},
-    {"p3", "optimizer lion has no second moment",
+    {"p3", "optimizer lion has no second moment of it",
      [](Program &p) { p.optimizer = OptimizerKind::Lion; }},
     {"p3", "only where the manifest says ema",
      [](Program &p) { p.stageList[0].parameters[0].averageOffset = 0; }},
