@@ -188,12 +188,16 @@ void buildFindLayersPipeline(OpPassManager &passes, const CapsOptions &caps,
                              const TrainingOptions &training) {
   // Each form is checked where it is reached, in release builds too: what follows trusts it.
   passes.addPass(createVerifyImported());
+  // Before anything is matched: without dropout the graph is that of evaluation.
+  passes.addPass(createChooseDropout({training.dropout}));
   // Shapes first: everything later reads sizes from types.
   passes.addPass(createSpecializePass());
   passes.addPass(createVerifySpecialized());
   buildRaisePipeline(passes, caps.tokens, training.routerLossCoefficient);
   passes.addPass(createFormLayersPass());
   passes.addPass(createVerifyLayers());
+  // What a layer draws depends on the layer, and the model's own draws come before added ones.
+  passes.addPass(createDrawDropout());
   if (training.neftune > 0)
     passes.addPass(createAddEmbeddingNoise({training.neftune}));
   // Adapters are parameters of layers, and equal layers stay equal.

@@ -72,6 +72,10 @@ struct TrainingOptions : virtual mlir::detail::PassOptions {
           "taken as labeled wrongly")};
   Option<double> zLoss{*this, "z-loss", llvm::cl::init(0),
                        llvm::cl::desc("Factor of the squared log sum exp of a token's logits")};
+  Option<std::string> dropout{
+      *this, "dropout", llvm::cl::init("model"),
+      llvm::cl::desc("What the model drops in training: model, hidden (all but probabilities of "
+                     "attention) or a ratio in [0, 1) for all of that")};
   Option<double> neftune{*this, "neftune", llvm::cl::init(0),
                          llvm::cl::desc("Alpha of the noise on embedded words, 0: none")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),

@@ -81,6 +81,16 @@ def AddAdapters : Pass<"omnibal-add-adapters", "::mlir::ModuleOp"> {
   ];
 }
 
+def DrawDropout : Pass<"omnibal-draw-dropout", "::mlir::ModuleOp"> {
+  let summary = "Makes the model's own dropout a choice by random numbers";
+  let description = [{
+    Input: form L. Every `dropout` becomes its input times a mask, a chain of elementwise ops from
+    RandomUniformOp. The numbers depend on the sample, its place, the step, the layer and which draw
+    of the layer it is, and evaluation drops nothing. It is an error if rows of what is dropped are
+    neither the tokens nor those of the tiles.
+  }];
+}
+
 def AddEmbeddingNoise : Pass<"omnibal-add-embedding-noise", "::mlir::ModuleOp"> {
   let summary = "Adds noise to the embedded words in training (NEFTune)";
   let description = [{

@@ -46,7 +46,7 @@ private:
     out << ')';
     for (NamedAttribute attribute : op->getAttrs()) {
       static const llvm::StringLiteral ignored[] = {"mask_kind", "window",    "softcap", "scale",
-                                                    "epsilon",   "parameter", "value"};
+                                                    "epsilon",   "parameter", "value",   "ratio"};
       if (!llvm::is_contained(ignored, attribute.getName().getValue()))
         out << attribute.getName().getValue() << '=' << attribute.getValue().getAsOpaquePointer()
             << ',';

@@ -27,7 +27,7 @@ bool keepsRows(Operation *op) {
   }
   if (auto reshape = dyn_cast<ReshapeOp>(op))
     return widthOf(reshape.getInput()) == widthOf(reshape.getResult());
-  return isa<ElementwiseOpInterface, SliceOp, ExpandOp, LayerNormOp, RMSNormOp>(op);
+  return isa<ElementwiseOpInterface, DropoutOp, SliceOp, ExpandOp, LayerNormOp, RMSNormOp>(op);
 }
 
 /// True if every reader of the norm joins whole rows of it, in the order in which they lie.

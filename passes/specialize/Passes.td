@@ -12,6 +12,19 @@ def VerifyImported : Pass<"omnibal-verify-imported", "::mlir::ModuleOp"> {
   }];
 }
 
+def ChooseDropout : Pass<"omnibal-choose-dropout", "::mlir::ModuleOp"> {
+  let summary = "Says how much of what the model drops in training is dropped";
+  let description = [{
+    Input: form I. With `mode` model every `dropout` keeps its ratio. One of an attention's
+    probabilities is an error then, because attention is one op that drops nothing; with hidden
+    these are removed and all others keep theirs. With a number in [0, 1) these are removed too, and
+    all others have that ratio; with 0 there is no dropout at all.
+  }];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"model\"", "model, hidden or a ratio in [0, 1)">
+  ];
+}
+
 def SpecializePass : Pass<"omnibal-specialize", "::mlir::ModuleOp"> {
   let summary = "Binds graph inputs to (V, N), makes every type static or affine, folds constants";
   let description = [{

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Dropout and noise: random_test.py BIN_FOLDER DATA_FOLDER
 
-Ten steps are those of PyTorch with the same random numbers (test/scripts/random_reference.py), on every layout of ranks.
+Ten steps are those of PyTorch with the same random numbers (test/scripts/random_reference.py, dropout_reference.py), on every
+layout of ranks.
 """
+import filecmp
 import json
 import os
 import subprocess
@@ -14,10 +16,13 @@ from run_case import BIN, MODEL, MPIRUN, RunCase
 
 with open(f"{MODEL}/random.json", encoding="utf-8") as _file:
     REFERENCE = json.load(_file)
+with open(f"{MODEL}/dropout.json", encoding="utf-8") as _file:
+    REFERENCE["own"] = json.load(_file)
 NOISE, DROPOUT = (tuple(REFERENCE[name]["flags"]) for name in ("neftune", "dropout"))
 START = ("--adapter", f"{MODEL}/adapters/dropout")
 TWO_STAGES = ("--stages", "2")
 REPLICAS = ("--data-parallel", "2", "--microbatches", "2")
+EMULATED = ("--target", "cuda", "--gpu-code", "emulated", "--dtype", "float32")
 
 
 def optimizer():
@@ -49,6 +54,24 @@ class RandomCase(RunCase):
                 worst = max(worst, share)
         print(f"{program}: {worst:.3f} of the tolerance used")
 
+    def check_emulated(self, case):
+        """Two steps of the program for the device."""
+        environment = {"OMNIBAL_PLUGINS": os.path.join(os.path.dirname(BIN.rstrip("/")), "emulated")}
+        steps = self.write_steps([step["groups"] for step in REFERENCE[case]["steps"]][:2])
+        self.train(f"{case}-emulated", steps=steps, environment=environment)
+        for line, step in zip(self.lines(), REFERENCE[case]["steps"]):
+            for what in ("loss", "grad_norm"):
+                self.assertLessEqual(Float32.of_number(line[what], step, what), 1, (case, step["step"], what, line[what]))
+
+    def evaluated(self, program):
+        """The mean loss of all samples."""
+        command = [f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", MODEL, "--data", f"{MODEL}/data-000000.tar",
+                   "--preprocess", f"{MODEL}/preprocessor_config.json", "--evaluate", "--log", self.path(program)]
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(self.path(program), encoding="utf-8") as file:
+            return json.load(file)["loss"]
+
 
 class Training(RandomCase):
     layouts = {f"{case}-{name}": flags + more for case, flags in (("neftune", NOISE), ("dropout", DROPOUT)) for name, more in (
@@ -76,17 +99,68 @@ class Parts(RandomCase):
 
 class Device(RandomCase):
     """Generated code for the device, emulated."""
-    EMULATED = ("--target", "cuda", "--gpu-code", "emulated", "--dtype", "float32")
     layouts = {"neftune-emulated": (*NOISE, *EMULATED), "dropout-emulated": (*DROPOUT, *EMULATED)}
 
     def test_kernels_of_the_device_draw_the_same_numbers(self):
-        environment = {"OMNIBAL_PLUGINS": os.path.join(os.path.dirname(BIN.rstrip("/")), "emulated")}
         for case in ("neftune", "dropout"):
-            steps = self.write_steps([step["groups"] for step in REFERENCE[case]["steps"]][:2])
-            self.train(f"{case}-emulated", steps=steps, environment=environment)
-            for line, step in zip(self.lines(), REFERENCE[case]["steps"]):
-                for what in ("loss", "grad_norm"):
-                    self.assertLessEqual(Float32.of_number(line[what], step, what), 1, (case, step["step"], what, line[what]))
+            self.check_emulated(case)
+
+
+class Own(RandomCase):
+    """The model's own dropout, which its graph has: in 24 places, with six ratios."""
+    graph = "model-dropout.onnx"
+    layouts = {f"own-{name}": flags for name, flags in (
+        ("one", ()), ("two", (*TWO_STAGES, "--remat", "full")), ("shares", (*TWO_STAGES, *REPLICAS, "--zero", "1")), ("selected", ("--remat", "selective-1")),
+        ("halves", (*TWO_STAGES, "--schedule", "zb-h1")), ("planned", (*TWO_STAGES, "--schedule", "per-step")),
+        ("alike", ("--model-parallel", "2", "--layouts", "none")), ("divided", ("--model-parallel", "2", "--layout-price", "1")))}
+    layouts |= {"own-emulated": EMULATED, "none": ("--dropout", "0"), "more": ("--dropout", "0.5"), "hidden": ("--dropout", "hidden")}
+
+    def test_ten_steps_are_those_of_pytorch(self):
+        for program in self.layouts:
+            if program.startswith("own-") and not program.endswith("emulated"):
+                with self.subTest(program=program):
+                    self.check("own", program)
+
+    def test_stages_and_recomputation_change_no_bit(self):
+        self.assertEqual(self.train("own-one"), self.train("own-two"))
+
+    def test_kernels_of_the_device_draw_the_same_numbers(self):
+        self.check_emulated("own")
+
+    def test_a_resumed_run_has_the_bits_of_one_that_went_through(self):
+        whole = self.train("own-two")
+        self.train("own-two", "--steps", 4, "--checkpoint", self.path("saved"))
+        self.assertEqual(self.train("own-two", "--steps", 10, "--checkpoint", self.path("saved"), "--resume", "auto", log="rest.jsonl"), whole[4:])
+
+    def test_step_and_seed_decide(self):
+        steps = self.write_steps([self.steps[0]] * 2, "same.jsonl")
+        still = ("--lr", 1e-12, "--weight-decay", 0)
+        first, again, other = (self.train("own-one", seed=seed, settings=still, steps=steps) for seed in (3, 3, 4))
+        self.assertEqual(first, again)
+        self.assertGreater(abs(first[0][0] - first[1][0]), 1e-4)
+        self.assertGreater(abs(first[0][0] - other[0][0]), 1e-4)
+
+    def test_evaluation_drops_nothing(self):
+        self.assertEqual(self.evaluated("own-one"), self.evaluated("none"))
+
+    def test_nothing_dropped_is_the_program_of_the_graph_without(self):
+        subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", "-o", self.path("plain")],
+                       check=True, stdout=subprocess.DEVNULL)
+        names = os.listdir(self.path("plain"))
+        self.assertEqual(sorted(names), sorted(os.listdir(f"{self.programs}/none")))
+        self.assertEqual(filecmp.cmpfiles(self.path("plain"), f"{self.programs}/none", names, shallow=False)[1:], ([], []))
+
+    def test_the_flag_decides(self):
+        self.assertEqual(self.train("hidden", "--steps", 2), self.train("own-one", "--steps", 2))
+        own, more = (self.train(program, "--steps", 1)[0][0] for program in ("own-one", "more"))
+        self.assertGreater(abs(own - more), 1e-3)
+
+    def test_mistakes(self):
+        for value in ("1", "-0.1", "some", "nan"):
+            found = subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/{self.graph}", "--tiles", "4", "--tokens", "64", f"--dropout={value}", "--dry-run"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertNotEqual(found.returncode, 0)
+            self.assertIn("--dropout", found.stderr)
 
 
 class Behavior(RandomCase):
@@ -112,15 +186,7 @@ class Behavior(RandomCase):
             self.assertEqual(rest, whole[4:])
 
     def test_evaluation_has_neither(self):
-        scores = {}
-        for program in ("neftune", "plain"):
-            result = subprocess.run([f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--weights", MODEL, "--data", f"{MODEL}/data-000000.tar",
-                                     "--preprocess", f"{MODEL}/preprocessor_config.json", "--evaluate", "--log", self.path(program)],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            with open(self.path(program), encoding="utf-8") as file:
-                scores[program] = json.load(file)["loss"]
-        self.assertEqual(scores["neftune"], scores["plain"])
+        self.assertEqual(self.evaluated("neftune"), self.evaluated("plain"))
 
     def test_the_folder_says_what_was_dropped(self):
         self.train("dropout", "--steps", 1, "--save", self.path("saved"))

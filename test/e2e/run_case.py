@@ -16,6 +16,7 @@ MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n")
 
 
 class RunCase(unittest.TestCase):
+    graph = "model.onnx"
     layouts = {"one": (), "two": ("--stages", "2"), "replicas": ("--data-parallel", "2", "--microbatches", "2"),
                "frozen": ("--freeze", "vision")}
 
@@ -24,7 +25,7 @@ class RunCase(unittest.TestCase):
         cls.programs = tempfile.mkdtemp(prefix="omnibal-survival-")
         cls.addClassCleanup(shutil.rmtree, cls.programs)
         for name, flags in cls.layouts.items():
-            subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", *flags,
+            subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/{cls.graph}", "--tiles", "24", "--tokens", "420", *flags,
                             "-o", f"{cls.programs}/{name}"], check=True, stdout=subprocess.DEVNULL)
         with open(f"{MODEL}/reference.json") as file:
             cls.steps = [step["groups"] for step in json.load(file)["variants"]["train_all"]["steps"]]

@@ -42,12 +42,12 @@ class Place:
 
 
 class Dropout(torch.nn.Module):
-    def __init__(self, place, layer, stream, of_tiles):
+    def __init__(self, place, layer, stream, of_tiles, rate=RATE):
         super().__init__()
-        self.place, self.where = place, (layer, stream, of_tiles)
+        self.place, self.where, self.rate = place, (layer, stream, of_tiles), rate
 
     def forward(self, x):
-        return x * (self.place.uniform(x, *self.where) >= RATE) / (1 - RATE)
+        return x * (self.place.uniform(x, *self.where) >= self.rate) / (1 - self.rate)
 
 
 def layer_of(module):
@@ -113,6 +113,16 @@ class Random(Model):
             log.append((float(loss.detach()), float(size)))
         return log
 
+    def described(self, flags):
+        """The ten steps for the test, in float64 and float32."""
+        steps = self.reference["variants"]["train_all"]["steps"]
+        exact, single = (self.run(dtype, steps) for dtype in (torch.float64, torch.float32))
+        print(*(f"{loss:.6f}" for loss, _ in exact), flush=True)
+        return {"flags": flags, "seed": SEED,
+                "steps": [{"step": step["step"], "groups": step["groups"], "label_tokens": step["label_tokens"],
+                           "loss_float64": repr(a[0]), "loss_float32": repr(b[0]), "grad_norm_float64": repr(a[1]),
+                           "grad_norm_float32": repr(b[1])} for step, a, b in zip(steps, exact, single, strict=True)]}
+
 
 def main():
     folder = sys.argv[1]
@@ -123,13 +133,7 @@ def main():
         model = Random(folder, dropped, noise)
         if dropped:
             model.save(f"{folder}/adapters/{name}", folder)
-        steps = model.reference["variants"]["train_all"]["steps"]
-        exact, single = (model.run(dtype, steps) for dtype in (torch.float64, torch.float32))
-        result[name] = {"flags": flags, "seed": SEED,
-                        "steps": [{"step": step["step"], "groups": step["groups"], "label_tokens": step["label_tokens"],
-                                   "loss_float64": repr(a[0]), "loss_float32": repr(b[0]), "grad_norm_float64": repr(a[1]),
-                                   "grad_norm_float32": repr(b[1])} for step, a, b in zip(steps, exact, single, strict=True)]}
-        print(name, *(f"{loss:.6f}" for loss, _ in exact), flush=True)
+        result[name] = model.described(flags)
     with open(f"{folder}/random.json", "w", encoding="utf-8") as file:
         json.dump(result, file, separators=(",", ":"))
         file.write("\n")

@@ -112,6 +112,7 @@ private:
     pipeline.dpoBeta = options.dpoBeta;
     pipeline.labelSmoothing = options.labelSmoothing;
     pipeline.zLoss = options.zLoss;
+    pipeline.dropout = options.dropout;
     pipeline.neftune = options.neftune;
     pipeline.optimizer = options.optimizer;
     pipeline.ema = options.ema;

@@ -200,6 +200,12 @@ void describeTraining(CLI::App &app, Options &o) {
                  "added to its loss")
       ->capture_default_str()
       ->check(rt::number(0));
+  app.add_option("--dropout", o.dropout,
+                 "what the model drops in training: model (as its graph says), hidden (the same "
+                 "without probabilities of attention, which cannot be dropped), or a share in "
+                 "[0, 1) for all that hidden drops; 0: nothing")
+      ->capture_default_str()
+      ->check(rt::word({"model", "hidden"}) | rt::number(0, false, std::nextafter(1.0, 0.0)));
   app.add_option("--neftune", o.neftune,
                  "NEFTune's alpha: noise in +-alpha / sqrt(tokens x columns) on the embedded words "
                  "of a sample in training; 0: none")

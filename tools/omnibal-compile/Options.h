@@ -42,7 +42,8 @@ struct Options {
   std::optional<double> routerLossCoefficient; ///< none: the graph's
   std::string loss = "cross-entropy";
   double dpoBeta = 0.1, labelSmoothing = 0, zLoss = 0;
-  double neftune = 0; ///< 0: no noise
+  std::string dropout = "model"; ///< model, hidden or a ratio
+  double neftune = 0;            ///< 0: no noise
   std::string optimizer = "adamw";
   bool ema = false;
   int64_t memoryLimitBytes = 0; ///< 0: none

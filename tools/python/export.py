@@ -31,6 +31,7 @@ import logging
 logging.disable(logging.WARNING)
 
 from exporter import graph, model as models, tracing, verification
+from exporter.constructs import dropouts
 from exporter.pictures import probing
 from exporter.weights import checkpoint, joining
 from exporter.errors import ExportError
@@ -72,14 +73,14 @@ class Report:
         self.nodes = len(proto.graph.node)
 
 
-def traced(model, opset, token=None, size=None, folder=None):
+def traced(model, opset, token=None, size=None, folder=None, dropout=True):
     """Facts of the model and its graph, in the first way that it can be traced."""
     problems = []
     for find in probing.candidates(model, token, size, folder):
         try:
             facts = find()
             facts.prefix = "token_type_ids" in facts.per_token and probing.sees_itself_both_ways(model)
-            ir = tracing.trace(model, facts, opset)
+            ir = tracing.trace(model, facts, opset, dropout)
             graph.mark_padding(ir, model)
             facts.unread = graph.drop_unused(ir, facts.per_token)
             return facts, ir
@@ -92,24 +93,34 @@ def export_graph_alone(arguments):
     if not os.path.isfile(arguments.model) or not arguments.out:
         raise ExportError("--no-weights takes a configuration file and --out DIR")
     model = models.without_weights(models.read_config(arguments.model))
-    facts, ir = traced(model, arguments.opset, arguments.image_token, arguments.image_size)
+    facts, ir = traced(model, arguments.opset, arguments.image_token, arguments.image_size, dropout=not arguments.no_dropout)
     graph.drop_zero_biases(ir)
     graph.constants_as_nodes(ir, model)
     graph.point_at_nothing(ir, model)
-    path = write(graph.to_proto(ir, facts.axes()), arguments.out, arguments.name)
+    proto = graph.to_proto(ir, facts.axes())
+    path = write(proto, arguments.out, arguments.name)
     describe(facts, arguments.out)
     model.config.save_pretrained(arguments.out)  # omnibal-compile reads there how pictures become patches
     print(f"{path}: opset {arguments.opset}, {len(ir.graph)} nodes, {bytes_of(model) // 4} parameters without values; "
           f"{facts}")
+    if not arguments.no_dropout:
+        tell_dropout(model, proto)
 
 
-def export_model(source, target, opset=18, name="model.onnx", token=None, size=None):
+def tell_dropout(model, proto):
+    if kept := dropouts.count(proto):
+        print(f"dropout in {kept} places: omnibal-compile trains with it; runtimes that draw for it need --no-dropout")
+    if others := dropouts.untrained(model.config):
+        print("training drops nothing in attention and no whole layers, other than the configuration: " + ", ".join(others))
+
+
+def export_model(source, target, opset=18, name="model.onnx", token=None, size=None, dropout=True):
     """Writes the graph of the model in `source` to `target` and says what it is. Returns a Report."""
     tensors = checkpoint.read_headers(source)
     model = models.without_weights(models.read_config(source))
     found = joining.match(model, source, tensors)
     joining.load_buffers(model, source, found)
-    facts, ir = traced(model, opset, token, size, source)
+    facts, ir = traced(model, opset, token, size, source, dropout)
     graph.drop_zero_biases(ir)
     graph.constants_as_nodes(ir, model, found)
     used = graph.point_into_checkpoint(ir, model, found, source)
@@ -120,6 +131,8 @@ def export_model(source, target, opset=18, name="model.onnx", token=None, size=N
     kinds = sorted({tensors[name].dtype for name in used})
     print(f"{path}: opset {opset}, {len(proto.graph.node)} nodes, {len(used)} of {len(tensors)} tensors of the checkpoint "
           f"({', '.join(kinds)}) are used; {facts}")
+    if dropout:
+        tell_dropout(model, proto)
     return Report(path, proto, facts, tensors, used)
 
 
@@ -165,7 +178,8 @@ def verify(arguments, source, report):
 def export_folder(arguments):
     source = source_folder(arguments)
     target = arguments.out or source
-    report = export_model(source, target, arguments.opset, arguments.name, arguments.image_token, arguments.image_size)
+    report = export_model(source, target, arguments.opset, arguments.name, arguments.image_token, arguments.image_size,
+                          not arguments.no_dropout)
     if os.path.realpath(target) != os.path.realpath(source):
         copy_companions(source, target)
         print(f"the weights stay in {source}: give --weights {source} to omnibal-compile and omnibal-run")
@@ -191,6 +205,8 @@ def main():
                         help="write the graph of a configuration alone; parameters have names and shapes, no values")
     parser.add_argument("--image-token", type=int, help="id that marks pictures (default: found out)")
     parser.add_argument("--image-size", type=size_of, help="SIDE or WIDTHxHEIGHT of a picture (default: found out)")
+    parser.add_argument("--no-dropout", action="store_true",
+                        help="leave out dropout of hidden states, with which the graph is one for training")
     parser.add_argument("--no-verify", action="store_true", help="do not run the result in ONNX Runtime")
     parser.add_argument("--verify", action="store_true",
                         help="run it there whatever its size (default: up to 2 GiB of float32)")

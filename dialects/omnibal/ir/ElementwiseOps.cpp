@@ -66,7 +66,15 @@ ELEMENTWISE_SHAPE(XorOp)
 ELEMENTWISE_SHAPE(CompareOp)
 ELEMENTWISE_SHAPE(SelectOp)
 ELEMENTWISE_SHAPE(RandomUniformOp)
+ELEMENTWISE_SHAPE(DropoutOp)
 #undef ELEMENTWISE_SHAPE
+
+LogicalResult DropoutOp::verify() {
+  const double ratio = getRatio().convertToDouble();
+  if (!(ratio > 0 && ratio < 1)) // dropout_c1
+    return emitOpError() << "has a ratio of " << ratio << ", which must be above 0 and below 1";
+  return success();
+}
 
 // Values in float64. `x` holds the operands.
 #define VALUE(OP) double OP::evaluate(ArrayRef<double> x)

@@ -90,6 +90,22 @@ def RandomUniformOp : Omnibal_ElementwiseOp<"random_uniform",
   }];
 }
 
+def DropoutOp : Omnibal_Op<"dropout", [DeclareOpInterfaceMethods<ShapeInferenceOpInterface>]> {
+  let summary = "In training 0 with probability `ratio`, and else the input divided by 1 - ratio";
+  let description = [{
+    What the model itself drops. It ends with form L: omnibal-draw-dropout makes it a choice by
+    `random_uniform`, once it is known in which layer it is. Two of them drop different numbers even
+    of the same value, so it is not pure, and equal ones stay apart.
+
+    Constraints:
+    * (dropout_c1) the ratio is above 0 and below 1.
+  }];
+  let arguments = (ins FloatTensor:$input, F64Attr:$ratio);
+  let results = (outs Res<FloatTensor, "", [MemAlloc]>:$result); // dead if unused, and never merged
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 def ConstantOp : Omnibal_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$result);

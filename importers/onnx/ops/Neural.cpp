@@ -1,5 +1,6 @@
 //===- Neural.cpp - Matrix products, convolution, norms, softmax, dropout ----------------===//
 #include "importers/onnx/OpTable.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <limits>
 
 using namespace mlir;
@@ -177,22 +178,51 @@ LogicalResult buildRMSNorm(NodeContext &c) {
   return c.give(inner ? result : e.mul(result, scale));
 }
 
-/// Evaluation mode: the identity, and a mask that is all true.
+DenseElementsAttr constantOf(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+}
+
+/// What dropout drops: nothing in evaluation mode.
+FailureOr<double> droppedShare(NodeContext &c) {
+  Emitter &e = c.e;
+  if (!c.input(2))
+    return 0.0;
+  DenseElementsAttr mode = constantOf(c.input(2));
+  if (!mode || !mode.getElementType().isInteger(1))
+    return e.unsupported("training_mode that is not constant; export in evaluation mode"),
+           failure();
+  if (mode.getNumElements() == 0 || !*mode.value_begin<bool>())
+    return 0.0;
+  double share = 0.5; // the standard's, where the node has no ratio
+  if (c.input(1)) {
+    DenseElementsAttr ratio = constantOf(c.input(1));
+    if (!ratio || !isa<FloatType>(ratio.getElementType()) || ratio.getNumElements() != 1)
+      return e.unsupported("a ratio that is not a constant number; export in evaluation mode"),
+             failure();
+    share = ratio.getSplatValue<llvm::APFloat>().convertToDouble();
+  }
+  if (!(share >= 0 && share < 1))
+    return e.invalid(
+               llvm::formatv("a ratio of {0}; it must be at least 0 and below 1", share).str()),
+           failure();
+  return share;
+}
+
+/// In evaluation mode the identity, and a mask that is all true.
 LogicalResult buildDropout(NodeContext &c) {
   Emitter &e = c.e;
-  Value x = c.input(0), training = c.input(2);
-  if (training) {
-    auto constant = training.getDefiningOp<ConstantOp>();
-    auto value = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-    if (!value || !value.getElementType().isInteger(1))
-      return e.unsupported("training_mode that is not constant; export in evaluation mode"),
-             failure();
-    bool on = value.getNumElements() != 0 && *value.value_begin<bool>();
-    auto ratio = c.input(1) ? c.input(1).getDefiningOp<ConstantOp>() : ConstantOp();
-    auto drop = ratio ? dyn_cast<DenseElementsAttr>(ratio.getValue()) : DenseElementsAttr();
-    bool none = drop && drop.isSplat() && drop.getSplatValue<llvm::APFloat>().isZero();
-    if (on && !none)
-      return e.unsupported("training mode; export in evaluation mode (model.eval())"), failure();
+  Value x = c.input(0);
+  FailureOr<double> share = droppedShare(c);
+  if (failed(share))
+    return failure();
+  if (*share > 0) {
+    if (!e.requireFloat(x, "the input"))
+      return failure();
+    c.isPartial = true; // the mask is not known before training
+    return c.give(
+        DropoutOp::create(e.builder, e.loc, x.getType(), x, e.builder.getF64FloatAttr(*share))
+            .getResult());
   }
   llvm::SmallVector<Value> results = {x};
   if (c.hasOutput(1))

@@ -9,7 +9,7 @@ import traceback
 import types
 from unittest import mock
 
-from exporter.constructs import balancing, experts, gradients, recurrences, rewriting
+from exporter.constructs import balancing, dropouts, experts, gradients, recurrences, rewriting
 from exporter.errors import ExportError
 
 
@@ -197,9 +197,10 @@ def exported(model, inputs, axes):
                 raise
 
 
-def trace(model, facts, opset):
-    """The graph, with initializers that are the model's parameters. Exported with optimize=False: the exporter's own
-    optimizer merges equal parameters and folds transposes, which makes a graph unfit for training."""
+def trace(model, facts, opset, dropout=True):
+    """The graph, with initializers that are the model's parameters, and with its dropout unless told otherwise. Exported with
+    optimize=False: the exporter's own optimizer merges equal parameters and folds transposes, which makes a graph unfit for
+    training."""
     import torch
     inputs = facts.traced()
     with contextlib.ExitStack() as stack:
@@ -207,6 +208,8 @@ def trace(model, facts, opset):
                        recurrences.as_nodes(modelling_modules()),
                        *facts.changes()):
             stack.enter_context(change)
+        if dropout:
+            stack.enter_context(dropouts.kept())
         if facts.one_row:
             stack.enter_context(plain_attention())  # the number of pictures is counted in the values
         added = stack.enter_context(balancing.noted(model, modelling_modules()))
@@ -239,7 +242,7 @@ def translations(opset):
     import onnxscript
     import torch
     operators = getattr(onnxscript, f"opset{opset}")
-    return {torch.ops.prims.view_of.default: lambda value: operators.Identity(value)}
+    return {torch.ops.prims.view_of.default: lambda value: operators.Identity(value), **dropouts.translations(operators)}
 
 
 def first_line(error):

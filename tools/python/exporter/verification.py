@@ -1,6 +1,7 @@
 """ONNX Runtime on the written graph against Transformers on the same weights."""
 from exporter.weights import checkpoint
 from exporter.constructs.balancing import OUTPUT
+from exporter.constructs.dropouts import in_evaluation
 from exporter.errors import ExportError
 from exporter.graph import with_weights_as_inputs
 
@@ -18,11 +19,11 @@ def check_form(proto):
 
 
 def onnx_results(proto, folder, tensors, samples):
-    """{output: value} of every sample; each tensor of the checkpoint is raised to float32 by itself."""
+    """{output: value} of every sample in evaluation mode; each tensor of the checkpoint is raised to float32 by itself."""
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(with_weights_as_inputs(proto).SerializeToString(), options,
+    session = onnxruntime.InferenceSession(with_weights_as_inputs(in_evaluation(proto)).SerializeToString(), options,
                                            providers=["CPUExecutionProvider"])
     values = checkpoint.Values(folder)
     names = [t.name for t in proto.graph.initializer if t.external_data]

@@ -55,6 +55,24 @@ func.func @f(%a0: tensor<2xi32>, %a1: tensor<i32>) {
 
 // -----
 
+// dropout_c1
+func.func @f(%a0: tensor<2xf32>) {
+  // expected-error @below {{has a ratio of 1.000000e+00, which must be above 0 and below 1}}
+  %r = omnibal.dropout %a0 {ratio = 1.0 : f64} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// dropout_c1
+func.func @f(%a0: tensor<2xf32>) {
+  // expected-error @below {{has a ratio of 0.000000e+00, which must be above 0 and below 1}}
+  %r = omnibal.dropout %a0 {ratio = 0.0 : f64} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
 // elementwise_c4
 func.func @f(%a0: tensor<2xf32>, %a1: tensor<2xf32>) {
   // expected-error @below {{needs boolean or integer operands, not 'f32'}}

@@ -587,3 +587,10 @@ func.func @reshard(%x: tensor<2x6xf32>, %i: tensor<3xi32>) -> tensor<0x24xf32> {
 func.func @layouts() attributes {a = [#plan.layout<whole>, #plan.layout<split(0 : V x 17)>, #plan.layout<split(1 : N)>, #plan.layout<split(2 : 25 x 64)>]} {
   return
 }
+
+// CHECK-LABEL: func.func @dropout(
+// CHECK: omnibal.dropout %{{.*}} {ratio = 1.250000e-01 : f64} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+func.func @dropout(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %a = omnibal.dropout %x {ratio = 0.125 : f64} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %a : tensor<3x4xf32>
+}

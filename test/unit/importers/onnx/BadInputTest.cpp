@@ -2,6 +2,7 @@
 #include "test/unit/importers/onnx/TestModel.h"
 #include <fstream>
 #include <gtest/gtest.h>
+#include <limits>
 #include <sstream>
 
 using namespace omnibal;
@@ -323,16 +324,31 @@ TEST_F(BadInput, CacheInputs) {
   expectError(import(model), {"not supported", "past_key_values.0.key", "use_cache=False"});
 }
 
-TEST_F(BadInput, TrainingMode) {
-  TestModel model = relu();
-  model.initializer("ratio", {}, {0.5f});
-  model.graph().mutable_initializer(0)->clear_dims();
-  onnx::TensorProto &mode = model.initializer("mode", {}, {});
-  mode.set_data_type(9);
-  mode.set_raw_data(std::string(1, '\1'));
-  model.node("Dropout", {"y", "ratio", "mode"}, {"z"});
-  model.graph().mutable_output(0)->set_name("z");
-  expectError(import(model), {"not supported", "'node_z'", "training mode", "eval()"});
+TEST_F(BadInput, DropoutThatIsNotKnown) {
+  const auto dropped = [](float ratio) {
+    TestModel model = relu();
+    model.initializer("ratio", {}, {ratio});
+    onnx::TensorProto &mode = model.initializer("mode", {}, {});
+    mode.set_data_type(9);
+    mode.set_raw_data(std::string(1, '\1'));
+    model.node("Dropout", {"y", "ratio", "mode"}, {"z", "mask"});
+    model.graph().mutable_output(0)->set_name("z");
+    return model;
+  };
+  EXPECT_TRUE(import(dropped(0.5f)).module);
+  for (const float ratio : {1.0f, -0.5f, std::numeric_limits<float>::quiet_NaN()})
+    expectError(import(dropped(ratio)), {"invalid model", "'node_z'", "a ratio of", "below 1"});
+  TestModel given = dropped(0.5f);
+  given.graph().mutable_node(1)->set_input(1, "x");
+  expectError(import(given),
+              {"not supported", "'node_z'", "a ratio that is not a constant number"});
+  given = dropped(0.5f);
+  given.graph().mutable_node(1)->set_input(2, "x");
+  expectError(import(given), {"not supported", "'node_z'", "training_mode that is not constant"});
+  // The mask is drawn in training.
+  given = dropped(0.5f);
+  given.graph().mutable_output(0)->set_name("mask");
+  expectError(import(given), {"not supported", "mask"});
 }
 
 TEST_F(BadInput, SizesThatNoMemoryHolds) {

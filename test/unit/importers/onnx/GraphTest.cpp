@@ -87,6 +87,28 @@ TEST_F(Graph, RowsOfPaddingAreNamedByMetadata) {
   }
 }
 
+TEST_F(Graph, DropoutOfTrainingMode) {
+  const auto dropped = [&](const std::vector<std::string> &inputs, bool inTraining) {
+    TestModel model;
+    model.input("x", {4});
+    model.initializer("ratio", {}, {0.25f});
+    model.initializer("nothing", {}, {0.0f});
+    onnx::TensorProto &mode = model.initializer("mode", {}, {});
+    mode.set_data_type(9);
+    mode.set_raw_data(std::string(1, inTraining ? '\1' : '\0'));
+    model.node("Dropout", inputs, {"y"});
+    model.node("Neg", {"y"}, {"z"});
+    model.output("z", {4});
+    return import(model);
+  };
+  const std::string op = "omnibal.dropout";
+  expect(dropped({"x", "ratio", "mode"}, true), op + " %arg0 {ratio = 2.500000e-01 : f64}");
+  expect(dropped({"x", "", "mode"}, true), op + " %arg0 {ratio = 5.000000e-01 : f64}");
+  expectNot(dropped({"x", "ratio", "mode"}, false), op);
+  expectNot(dropped({"x", "nothing", "mode"}, true), op);
+  expectNot(dropped({"x", "ratio"}, true), op);
+}
+
 TEST_F(Graph, FunctionsAreInlined) {
   // Outer(a; beta) = Inner(a, beta) + a; Inner(a; alpha) = LeakyRelu(a, alpha).
   TestModel model;
