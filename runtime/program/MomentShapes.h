@@ -1,5 +1,4 @@
-//===- MomentShapes.h - What an optimizer keeps of a parameter
-//---------------------------------===//
+//===- MomentShapes.h - What an optimizer keeps of a parameter --------------------------------===//
 #ifndef RUNTIME_PROGRAM_MOMENTSHAPES_H
 #define RUNTIME_PROGRAM_MOMENTSHAPES_H
 

@@ -15,6 +15,9 @@ namespace {
 
 /// How many steps of the list were taken, where an update takes several.
 constexpr const char *entriesKey = "list_steps";
+/// Rows of the epoch before the step that it begins with (DataPosition); absent where there are
+/// none.
+constexpr const char *firstRowKey = "epoch_first_row";
 
 using nlohmann::json;
 
@@ -174,6 +177,27 @@ std::vector<NamedTensor> shareTensors(const Session &s, bool averages) {
 void tellAll(const std::vector<std::string> &notices) {
   for (const std::string &notice : notices)
     std::cerr << "omnibal-run: notice: " << notice << "\n";
+}
+
+/// The epoch that holds a step of the list, of which its epoch has had so many before it; none
+/// where that cannot be. With other micro-batches a step than `microbatches` the next row is the
+/// same one, and the steps of the epoch count from here.
+std::optional<DataPosition> positionIn(const json &then, int64_t steps, int64_t entry,
+                                       const json &microbatches) {
+  constexpr int64_t most = int64_t{1} << 40;
+  DataPosition position{then.value("epoch", int64_t{0}), entry - steps,
+                        then.value(firstRowKey, int64_t{0})};
+  const json rows = then.value("microbatches", json());
+  if (rows.is_number_integer() && rows != microbatches) {
+    const auto ofStep = rows.get<int64_t>();
+    if (ofStep < 1 || ofStep > most || steps > most / ofStep)
+      return std::nullopt;
+    position.firstStep = entry;
+    position.firstRow += steps * ofStep;
+  }
+  const bool isThere = position.epoch >= 0 && position.firstStep >= 0 && position.firstRow >= 0 &&
+                       position.firstRow <= most;
+  return isThere ? std::optional(position) : std::nullopt;
 }
 
 } // namespace
@@ -360,10 +384,11 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
   const RunDifferences found = compareRuns(then, described);
   start.step = told["step"].get<int64_t>();
   start.entry = then.value(entriesKey, start.step);
-  start.position = {then.value("epoch", int64_t{0}),
-                    start.entry - told["data_position"].get<int64_t>()};
-  if (start.position.epoch < 0 || start.position.firstStep < 0)
+  const auto position = positionIn(then, told["data_position"].get<int64_t>(), start.entry,
+                                   described.at("microbatches"));
+  if (!position)
     return {Code::DataLoss, path + ": the position in the data is damaged"};
+  start.position = *position;
   start.otherData = found.data;
   if (found.data)
     start.position = {0, start.entry};
@@ -451,6 +476,8 @@ Status RunCheckpoints::save(int64_t completed, int64_t entry, DataPosition posit
   state.settings = described;
   state.settings["updates"] = s.executor->adamStep();
   state.settings["epoch"] = position.epoch;
+  if (position.firstRow > 0)
+    state.settings[firstRowKey] = position.firstRow;
   if (entry != completed)
     state.settings[entriesKey] = entry;
   if (!kept.empty())

@@ -28,7 +28,7 @@ def write_shard(path, prefix, count, tokens, **more):
 
 class MixAt(RunCase):
     layouts = {"one": (), "two": ("--stages", "2"), "replicas": ("--data-parallel", "2", "--microbatches", "2"),
-               "planned": ("--stages", "2", "--schedule", "per-step"), "pairs": ("--loss", "dpo")}
+               "planned": ("--stages", "2", "--schedule", "per-step"), "pairs": ("--loss", "dpo"), "other": ("--microbatches", "3")}
 
     def setUp(self):
         super().setUp()
@@ -96,6 +96,21 @@ class MixAt(RunCase):
         run, _ = self.train(length, "--mix-at", "1=0,1", log="first.jsonl")
         self.assertEqual(self.counts(run)[0], 0)
         self.assertEqual(run[0]["epoch"], 0)
+
+    def test_other_microbatches_go_on_at_the_same_row(self):
+        """An epoch has each of its samples once, whichever programs train it."""
+        self.batches()
+        begun, _ = self.train(2, "--checkpoint", self.path("ck"), log="begun.jsonl")
+        other, said = self.train(4, "--checkpoint", self.path("ck"), "--resume", "auto", program="other", log="other.jsonl")
+        self.assertIn("microbatches 4 -> 3", said)
+        more, _ = self.train(60, "--checkpoint", self.path("ck"), "--resume", "auto", log="more.jsonl")
+        epochs = self.epochs(begun + other + more)
+        self.assertEqual([self.counts(steps) for steps in list(epochs.values())[:2]], [(64, 64), (64, 64)])
+        # A change of the mix counts rows.
+        changed, _ = self.train(60, "--mix-at", "5=1,3", "--checkpoint", self.path("ck2"), "--resume", self.path("ck/step-00000004"),
+                                program="other", log="changed.jsonl")
+        self.assertEqual(changed[0]["epoch"], 1)
+        self.assertEqual(self.counts(self.epochs(changed)[1]), (32, 96))
 
     def test_a_run_goes_on_as_if_nothing_happened(self):
         """From checkpoints before, at and behind a change, also where the optimizer's state has another layout."""

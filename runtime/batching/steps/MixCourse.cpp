@@ -59,7 +59,7 @@ void MixCourse::begin(std::vector<MixStretch> met, std::vector<WeightsFrom> comi
   std::lock_guard lock(mutex);
   if (std::exchange(begun, true))
     return;
-  if (!coming.empty() && coming.front().first == start.firstStep) {
+  if (!coming.empty() && coming.front().first == start.firstStep && start.firstRow == 0) {
     // Nothing of the epoch has been trained: it is drawn anew, in place of one that ends at once.
     if (met.empty() || met.back().epoch < start.epoch)
       met.push_back({start.epoch, MixStretch::allRows, {}});
@@ -79,12 +79,13 @@ int64_t MixCourse::endOf(DataPosition epoch, int64_t past, const Batches &groups
                          int64_t rowsPerStep) {
   std::lock_guard lock(mutex);
   const auto next = std::find_if(changes.begin(), changes.end(), [&](const WeightsFrom &change) {
-    return change.first > epoch.firstStep;
+    return change.first > epoch.firstStep ||
+           (change.first == epoch.firstStep && epoch.firstRow > 0);
   });
   if (next == changes.end() || next->first > past)
     return past;
   if (stretches.empty() || stretches.back().epoch <= epoch.epoch) {
-    const int64_t rows = (next->first - epoch.firstStep) * rowsPerStep;
+    const int64_t rows = epoch.firstRow + (next->first - epoch.firstStep) * rowsPerStep;
     add({epoch.epoch + 1, rows, next->weights},
         samplesBehind(groups, rows, composition->options.ranks));
   }

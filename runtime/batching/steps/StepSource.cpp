@@ -29,11 +29,13 @@ namespace {
 /// Epochs whose begin a reader remembers; readers look a few steps ahead.
 constexpr size_t rememberedEpochs = 64;
 
-int64_t stepsOf(const EpochGroups &groups, const StepSource::Layout &layout) {
+/// From a row on, which the modes of steps do without.
+int64_t stepsOf(const EpochGroups &groups, const StepSource::Layout &layout, int64_t firstRow = 0) {
   if (!groups.modes.empty())
     return static_cast<int64_t>(groups.modes.size());
-  int64_t perStep = layout.microbatches * layout.replicas;
-  return (groups.batches.groups() + perStep - 1) / perStep;
+  const int64_t perStep = layout.microbatches * layout.replicas,
+                rest = groups.batches.groups() - firstRow * layout.replicas;
+  return rest > 0 ? (rest + perStep - 1) / perStep : 0;
 }
 
 uint64_t checksumOf(const EpochGroups &groups, uint64_t state) {
@@ -93,7 +95,7 @@ int64_t StepSource::steps() const { return stepsOf(first->groups.get()->groups, 
 const Batches &StepSource::firstGroups() const { return first->groups.get()->groups.batches; }
 
 int64_t StepSource::endOf(DataPosition epoch, const EpochGroups &groups) const {
-  const int64_t past = epoch.firstStep + stepsOf(groups, layout);
+  const int64_t past = epoch.firstStep + stepsOf(groups, layout, epoch.firstRow);
   return course ? course->endOf(epoch, past, groups.batches, layout.microbatches) : past;
 }
 
@@ -127,7 +129,7 @@ void StepReader::enter(DataPosition position) {
   at = position;
   current = next ? std::move(next) : source->epoch(at.epoch);
   next = nullptr;
-  begins[at.firstStep] = {at.epoch, 0};
+  begins[at.firstStep] = {at.epoch, at.firstRow, 0};
   if (begins.size() > rememberedEpochs)
     begins.erase(begins.begin());
 }
@@ -179,7 +181,7 @@ Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatc
   OMNIBAL_ASSIGN_OR_RETURN(const EpochGroups *groups, groupsOf(step));
   const Batches &batches = groups->batches;
   const int64_t ofEpoch = step - at.firstStep;
-  int64_t row = ofEpoch * source->layout.microbatches + microbatch;
+  int64_t row = at.firstRow + ofEpoch * source->layout.microbatches + microbatch;
   if (!groups->modes.empty()) {
     row = groups->firstRows[ofEpoch] + microbatch;
     if (row >= groups->firstRows[ofEpoch + 1])
@@ -201,7 +203,7 @@ DataPosition StepReader::position(int64_t step) const {
   if (after == begins.begin())
     return at;
   auto holds = std::prev(after);
-  return {holds->second.epoch, holds->first};
+  return {holds->second.epoch, holds->first, holds->second.firstRow};
 }
 
 Result<uint64_t> StepReader::checksum(int64_t step) {

@@ -22,9 +22,11 @@
 namespace omnibal::rt {
 
 /// An epoch and the step, counted from the start of the run, that it begins with. Epochs differ in
-/// length, so a resumed run must be told.
+/// length, so a resumed run must be told. Where a run goes on with another number of micro-batches
+/// a step, `firstStep` is the first of its steps, and rows of the epoch lie before it.
 struct DataPosition {
   int64_t epoch = 0, firstStep = 0;
+  int64_t firstRow = 0; ///< of the epoch, that `firstStep` begins with
 };
 
 struct EpochGroups {
@@ -119,7 +121,7 @@ public:
 
 private:
   struct Begin {
-    int64_t epoch = 0;
+    int64_t epoch = 0, firstRow = 0;
     uint64_t checksum = 0; ///< once the groups are known
   };
   /// Makes `current` the epoch that holds the step; returns false if that would mean waiting and

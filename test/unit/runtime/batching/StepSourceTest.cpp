@@ -62,6 +62,27 @@ TEST(StepSource, EpochsFollowEachOther) {
   EXPECT_EQ(reader->position(7).firstStep, 5);
 }
 
+TEST(StepSource, WithOtherMicrobatchesTheNextRowIsTheSame) {
+  // Three steps of one micro-batch, then two micro-batches a step.
+  auto source = StepSource::create(epochOf(0), {2, 1}, epochOf);
+  auto reader = source->reader(0, {0, 3, 3}, 12);
+  std::vector<int64_t> seen, epochs, rows;
+  for (int64_t step = 3; step < 7; ++step) {
+    for (int64_t m : {0, 1})
+      seen.push_back(only(reader->samples(step, m)));
+    const DataPosition position = reader->position(step);
+    epochs.push_back(position.epoch);
+    rows.push_back(position.firstRow);
+    EXPECT_EQ(only(source->reader(0, position, 12)->samples(step, 0)), seen[seen.size() - 2]);
+  }
+  EXPECT_EQ(seen, (std::vector<int64_t>{3, -1, 100, 101, 102, 103, 104, -1}));
+  EXPECT_EQ(epochs, (std::vector<int64_t>{0, 1, 1, 1}));
+  EXPECT_EQ(rows, (std::vector<int64_t>{3, 0, 0, 0}));
+  EXPECT_EQ(reader->position(3).firstRow, 3); // looking back
+  // Behind the last row the next epoch begins at once.
+  EXPECT_EQ(only(source->reader(0, {0, 3, 4}, 12)->samples(3, 0)), 100);
+}
+
 TEST(StepSource, WithoutAComposerTheListRepeats) {
   auto source = StepSource::create(epochOf(0), {1, 2});
   EXPECT_TRUE(source->repeats());
