@@ -4,8 +4,10 @@ omnibal-compile takes it.
 
     dropouts_test.py BIN_FOLDER
 """
+import filecmp
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,9 +57,9 @@ class Dropouts(unittest.TestCase):
                 found.append((scopes.split("'")[-4], round(float(constants[node.input[1]]), 6)))
         return found
 
-    def compile(self, *flags):
-        return subprocess.run([f"{BIN}/omnibal-compile", f"{self.work}/model/model.onnx", "--tiles", "1", "--tokens", "64", "--stages", "2",
-                               "--dry-run", *flags], capture_output=True, text=True)
+    def compile(self, *flags, folder="model"):
+        return subprocess.run([f"{BIN}/omnibal-compile", f"{self.work}/{folder}/model.onnx", "--tiles", "1", "--tokens", "64", *flags],
+                              capture_output=True, text=True)
 
     def test_the_models_places_and_ratios(self):
         said = self.export(embd_pdrop=0.2, resid_pdrop=0.1, attn_pdrop=0.3)
@@ -67,13 +69,31 @@ class Dropouts(unittest.TestCase):
         self.assertIn("nothing in attention", said)
         self.assertIn("attn_pdrop 0.3 of GPT2Config", said)
         for flags in ((), ("--dropout", "hidden"), ("--dropout", "0.25"), ("--dropout", "0")):
-            self.assertEqual(self.compile(*flags).returncode, 0, self.compile(*flags).stderr)
+            run = self.compile(*flags, "--stages", "2", "--dry-run")
+            self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_graphs_without(self):
         self.assertIn("attn_pdrop", self.export(embd_pdrop=0.0, resid_pdrop=0.0, attn_pdrop=0.3))
         self.assertEqual(self.dropped(), [])
         self.assertNotIn("dropout", self.export("--no-dropout", name="told", embd_pdrop=0.1, resid_pdrop=0.1))
         self.assertEqual(self.graph().SerializeToString(deterministic=True), self.graph("told").SerializeToString(deterministic=True))
+
+    def test_nothing_dropped_is_the_program_of_evaluation(self):
+        """To the byte, of a graph whose dropout has no training mode."""
+        self.export(embd_pdrop=0.2, resid_pdrop=0.1)
+        os.mkdir(f"{self.work}/evaluation")
+        shutil.copyfile(f"{self.work}/model/model.safetensors", f"{self.work}/evaluation/model.safetensors")
+        proto = onnx.load(f"{self.work}/model/model.onnx", load_external_data=False)
+        with open(f"{self.work}/evaluation/model.onnx", "wb") as file:
+            file.write(dropouts.in_evaluation(proto).SerializeToString())
+        for folder, program, flags in (("model", "none", ("--dropout", "0")), ("evaluation", "evaluation", ()), ("model", "some", ())):
+            run = self.compile(*flags, "-o", f"{self.work}/{program}-program", folder=folder)
+            self.assertEqual(run.returncode, 0, run.stderr)
+        names = os.listdir(f"{self.work}/evaluation-program")
+        differing = {program: filecmp.cmpfiles(f"{self.work}/{program}-program", f"{self.work}/evaluation-program", names, shallow=False)[1:]
+                     for program in ("none", "some")}
+        self.assertEqual(differing["none"], ([], []))
+        self.assertIn("functions.json", differing["some"][0])
 
     def test_one_picture_at_a_time(self):
         x = torch.randn(3, 4)

@@ -325,9 +325,9 @@ TEST_F(BadInput, CacheInputs) {
 }
 
 TEST_F(BadInput, DropoutThatIsNotKnown) {
-  const auto dropped = [](float ratio) {
+  const auto dropped = [this](float ratio) {
     TestModel model = relu();
-    model.initializer("ratio", {}, {ratio});
+    setConstant(model.node("Constant", {}, {"ratio"}), ratio);
     onnx::TensorProto &mode = model.initializer("mode", {}, {});
     mode.set_data_type(9);
     mode.set_raw_data(std::string(1, '\1'));
@@ -339,16 +339,17 @@ TEST_F(BadInput, DropoutThatIsNotKnown) {
   for (const float ratio : {1.0f, -0.5f, std::numeric_limits<float>::quiet_NaN()})
     expectError(import(dropped(ratio)), {"invalid model", "'node_z'", "a ratio of", "below 1"});
   TestModel given = dropped(0.5f);
-  given.graph().mutable_node(1)->set_input(1, "x");
+  given.graph().mutable_node(2)->set_input(1, "x");
   expectError(import(given),
               {"not supported", "'node_z'", "a ratio that is not a constant number"});
   given = dropped(0.5f);
-  given.graph().mutable_node(1)->set_input(2, "x");
+  given.graph().mutable_node(2)->set_input(2, "x");
   expectError(import(given), {"not supported", "'node_z'", "training_mode that is not constant"});
   // The mask is drawn in training.
   given = dropped(0.5f);
-  given.graph().mutable_output(0)->set_name("mask");
-  expectError(import(given), {"not supported", "mask"});
+  given.node("Not", {"mask"}, {"w"});
+  given.graph().mutable_output(0)->set_name("w");
+  expectError(import(given), {"not supported", "'node_z'", "'mask'"});
 }
 
 TEST_F(BadInput, SizesThatNoMemoryHolds) {

@@ -91,8 +91,8 @@ TEST_F(Graph, DropoutOfTrainingMode) {
   const auto dropped = [&](const std::vector<std::string> &inputs, bool inTraining) {
     TestModel model;
     model.input("x", {4});
-    model.initializer("ratio", {}, {0.25f});
-    model.initializer("nothing", {}, {0.0f});
+    setConstant(model.node("Constant", {}, {"ratio"}), 0.25f);
+    setConstant(model.node("Constant", {}, {"nothing"}), 0);
     onnx::TensorProto &mode = model.initializer("mode", {}, {});
     mode.set_data_type(9);
     mode.set_raw_data(std::string(1, inTraining ? '\1' : '\0'));

@@ -91,6 +91,13 @@ void setInt(onnx::NodeProto &node, const std::string &name, int64_t value) {
   attribute.set_i(value);
 }
 
+void setConstant(onnx::NodeProto &node, float value) {
+  onnx::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name("value_float");
+  attribute.set_type(onnx::AttributeProto::FLOAT);
+  attribute.set_f(value);
+}
+
 TestFolder::TestFolder() {
   std::string pattern = (std::filesystem::temp_directory_path() / "omnibal-import-XXXXXX").string();
   path = mkdtemp(pattern.data());

@@ -37,6 +37,8 @@ public:
 };
 
 void setInt(onnx::NodeProto &node, const std::string &name, int64_t value);
+/// The number that a Constant is.
+void setConstant(onnx::NodeProto &node, float value);
 
 /// A folder that is gone after the test.
 class TestFolder {
