@@ -2,13 +2,14 @@
 #include "runtime/data/pictures/SeenPictures.h"
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 namespace omnibal::rt {
 namespace {
 
 /// Steps announced beyond the current one. Micro-batches without pictures are small; the loader
 /// itself bounds the decoded tiles.
-constexpr int64_t stepsAhead = 3;
+constexpr int64_t usualStepsAhead = 2;
 
 /// The most bytes of decoded pictures of their own sizes: units are much smaller than tiles.
 constexpr int64_t pictureBytesAhead = int64_t{256} << 20;
@@ -23,6 +24,8 @@ LoaderOptions loaderOptions(const Program &program, const DataLoaderOptions &opt
     result.tileWidth = tile[2];
   }
   result.tilesAhead = tilesAhead(program);
+  if (options.stepsAhead) // which bound both by themselves
+    result.tilesAhead = result.batchesAhead = std::numeric_limits<int64_t>::max();
   result.rules = sampleRules(program);
   result.references = options.references;
   result.standIns = options.standIns;
@@ -78,6 +81,10 @@ int64_t tilesAhead(const Program &program) {
   const auto &grid = program.info.grid;
   return grid ? pictureBytesAhead / int64_t{sizeof(float)} / grid->valuesPerUnit()
               : LoaderOptions().tilesAhead;
+}
+
+int64_t stepsHeld(std::optional<int64_t> stepsAhead) {
+  return stepsAhead.value_or(usualStepsAhead) + 1;
 }
 
 std::vector<StepShape> trainShapes(const Program &program) {
@@ -139,7 +146,7 @@ Status DataLoader::announce(int64_t step) {
 /// An epoch that is still being composed is no reason to wait; its steps are announced later. An
 /// error comes up again when get() needs the step.
 void DataLoader::announceAhead() {
-  int64_t end = std::min(options.lastStep, currentStep + stepsAhead);
+  int64_t end = std::min(options.lastStep, currentStep + stepsHeld(options.stepsAhead));
   while (announcedSteps < end && reader->ready(announcedSteps))
     if (!announce(announcedSteps))
       return;

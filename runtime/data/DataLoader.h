@@ -28,6 +28,9 @@ struct DataLoaderOptions {
   bool pixels = true; ///< whether this stage reads pixel_values
   int threads = 1;    ///< that read and decode
   std::chrono::milliseconds deadline{600'000};
+  /// Steps behind the one at work that are read, with all of their pictures; none: two, with as
+  /// many pictures as tilesAhead() says.
+  std::optional<int64_t> stepsAhead = std::nullopt;
   int64_t firstStep = 0;
   int64_t lastStep = 0;      ///< one past
   DataPosition position;     ///< the epoch that holds firstStep
@@ -106,6 +109,8 @@ bool readsPixels(const Stage &stage, const std::string &mode);
 /// Returns how many decoded tiles a data loader's prefetcher holds at most, in addition to those of
 /// one micro-batch.
 int64_t tilesAhead(const Program &program);
+/// Steps that are read or at work at a time.
+int64_t stepsHeld(std::optional<int64_t> stepsAhead);
 PackingRules packingRules(const Program &program, const MicrobatchCaps &caps);
 SampleRules sampleRules(const Program &program);
 

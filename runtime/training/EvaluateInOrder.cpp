@@ -17,6 +17,7 @@ public:
     options.replica = s.executor->replica();
     options.pixels = readsPixels(s.executor->stageInfo(), evaluateMode);
     options.threads = loaderThreads(s, evaluateMode);
+    options.stepsAhead = s.options.loaderStepsAhead;
     options.deadline = deadlineFromEnvironment();
     options.references = data.references;
     options.standIns = true; // all ranks hear of what one cannot read

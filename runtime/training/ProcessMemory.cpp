@@ -36,8 +36,6 @@ constexpr int64_t epochOfSample = 64;
 constexpr int64_t endedOfSample = 32;
 /// A kernel call in a trace, as events, as a rank's text and in the file's text.
 constexpr int64_t traceOfCall = 2 * KiB;
-/// Steps that are read, packed or at work at a time.
-constexpr int64_t stepsHeld = 3;
 
 /// "Rss:   123 kB" of a line; -1 where it is another.
 int64_t kilobytes(const std::string &line, const char *field) {
@@ -75,8 +73,10 @@ MicrobatchCaps stepCaps(const Session &s, bool evaluates) {
 
 /// Decoded pictures that wait or are at work: the loader's, and those of the step that runs.
 int64_t picturesHeld(const Session &s, int64_t ofStep) {
-  const int64_t ahead = std::max(tilesAhead(s.program()), s.program().caps().tiles);
-  return std::min(stepsHeld * ofStep, ofStep + ahead) * tileBytes(s.program());
+  const std::optional<int64_t> stepsAhead = s.options.loaderStepsAhead;
+  const int64_t all = stepsHeld(stepsAhead) * ofStep,
+                ahead = std::max(tilesAhead(s.program()), s.program().caps().tiles);
+  return (stepsAhead ? all : std::min(all, ofStep + ahead)) * tileBytes(s.program());
 }
 
 /// Numbers that follow from pictures of their own sizes, of a step.
@@ -94,7 +94,7 @@ int64_t tokensHeld(const Session &s, const MicrobatchCaps &ofStep) {
   const int64_t inputs = static_cast<int64_t>(s.program().info.tokenInputs.size());
   const int64_t ofSamples = 2 + inputs, packed = 6 + inputs;
   // Lists grow by doubling.
-  return stepsHeld * int64_t{sizeof(int32_t)} *
+  return stepsHeld(s.options.loaderStepsAhead) * int64_t{sizeof(int32_t)} *
          (ofStep.tokens * (2 * ofSamples + packed) + pictureNumbers(s.program(), ofStep));
 }
 

@@ -49,10 +49,12 @@ struct RunOptions {
   std::string profile;            ///< folder of traces of single steps
   std::vector<int64_t> profileAt; ///< steps to put there, from 1
   std::string heartbeat, prometheus;
-  bool partNorms = false;         ///< of gradients, of the model's parts
-  double peakTflops = 0;          ///< of a device; 0: by its name
-  int threads = 0;                ///< 0: cores / ranks on this machine
-  int loaderThreads = 0;          ///< of a rank; 0: by what it reads
+  bool partNorms = false; ///< of gradients, of the model's parts
+  double peakTflops = 0;  ///< of a device; 0: by its name
+  int threads = 0;        ///< 0: cores / ranks on this machine
+  int loaderThreads = 0;  ///< of a rank; 0: by what it reads
+  /// Steps behind the one at work whose samples are read (DataLoaderOptions::stepsAhead).
+  std::optional<int64_t> loaderStepsAhead;
   std::string checkpoint, resume; ///< resume "auto": what `checkpoint` holds, if anything
   int64_t checkpointEvery = 0;    ///< steps; 0: by time
   double checkpointMinutes = 10;  ///< where no steps are given; 0: only at the end

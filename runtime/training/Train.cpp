@@ -139,6 +139,7 @@ private:
     options.replica = s.executor->replica();
     options.pixels = readsPixels(s.executor->stageInfo(), "train");
     options.threads = loaderThreads(s, "train");
+    options.stepsAhead = s.options.loaderStepsAhead;
     options.deadline = deadlineFromEnvironment();
     options.firstStep = entryOf(step);
     options.lastStep = entryOf(total);

@@ -293,13 +293,14 @@ class Examples(ConfigCase):
         self.assertTrue(os.path.exists(self.path("trained/model.safetensors")))
 
     def test_the_file_of_adapters(self):
-        """The example's README has a complete run; here it is a short one of a small model of the same architecture."""
+        """The manual has a complete run by the example's file; here it is a short one of a small model of the same architecture."""
         model = os.path.join(DATA, "tiny-idefics3")
         self.lay_out(model)
-        with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
-            text = file.read()
-        self.write("lora.toml", re.search(r"^```toml\n(.*?)^```", text, re.M | re.S).group(1).replace("MODEL_FOLDER", model))
-        commands = re.findall(r"^(mpirun.*? )?build/bin/omnibal-(\w+) (--config lora.toml)$", text, re.M)
+        with open(os.path.join(EXAMPLE, "lora.toml"), encoding="utf-8") as file:
+            self.write("lora.toml", file.read())
+        with open(os.path.join(DATA, "..", "..", "docs", "running.md"), encoding="utf-8") as file:
+            text = file.read().replace("examples/smolvlm/lora.toml", "lora.toml").replace("MODEL_FOLDER", model)
+        commands = re.findall(r"^(mpirun.*? )?build/bin/omnibal-(\w+) (.*--config lora.toml.*)$", text, re.M)
         self.assertEqual([tool for _, tool, _ in commands], ["batch", "compile", "run"])
         short = ("--steps", "4", "--warmup-steps", "1", "--evaluate-every", "2")
         for launcher, tool, words in commands:

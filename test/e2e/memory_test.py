@@ -175,7 +175,7 @@ class Memory(unittest.TestCase):
             json.dump(settings, file)
         self.compile("program", model, 7, 64, "--microbatches", 1)
         steps = self.steps_file([[[f"s{i}"]] for i in range(4)])
-        self.run_program("program", model, self.path("large.tar"), "--steps-file", steps, "--loader-threads", 1,
+        self.run_program("program", model, self.path("large.tar"), "--steps-file", steps, "--loader-threads", 1, "--loader-steps-ahead", 3,
                          preprocess=self.path("preprocessor_config.json"))
 
     def test_a_huge_file_of_a_sample(self):

@@ -22,7 +22,7 @@ const std::map<std::string, LossNormalizer> lossNormalizers = {
 constexpr int64_t manyBytes = int64_t{1} << 60;
 constexpr int64_t manySteps = 1'000'000'000'000;
 constexpr int64_t manyRuns = 1'000'000;
-constexpr int64_t manyThreads = 1024;
+constexpr int64_t manyThreads = 1024, manyStepsAhead = 1024;
 constexpr int64_t manyTracedSteps = 100;
 /// With a beta of 1 the first update divides zero by zero.
 const double belowOne = std::nextafter(1.0, 0.0);
@@ -342,6 +342,10 @@ void describeThreads(CLI::App &app, RunOptions &o) {
                  "Threads of a rank that read samples and decode pictures ahead of training "
                  "(default: half of --threads where the rank reads pictures, else one)")
       ->check(wholeNumber(1, manyThreads));
+  app.add_option("--loader-steps-ahead", o.loaderStepsAhead,
+                 "Steps behind the one at work whose samples a rank reads and whose pictures it "
+                 "decodes (default: two, with up to 256 tiles of theirs)")
+      ->check(wholeNumber(0, manyStepsAhead));
 }
 
 void describeOtherWork(CLI::App &app, RunOptions &o) {

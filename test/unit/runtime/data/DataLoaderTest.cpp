@@ -31,7 +31,8 @@ protected:
     dataset = *Dataset::open({folder / "d.tar"});
   }
   /// Two samples a group, one after the other: group g holds 2 g and 2 g + 1.
-  std::unique_ptr<DataLoader> feeder(int32_t replica, Compose compose = nullptr) {
+  std::unique_ptr<DataLoader> feeder(int32_t replica, Compose compose = nullptr,
+                                     std::optional<int64_t> stepsAhead = std::nullopt) {
     Batches batches;
     batches.offsets.push_back(0);
     for (int64_t i = 0; i < samples; ++i) {
@@ -44,6 +45,7 @@ protected:
     options.dataParallel = replicas;
     options.replica = replica;
     options.pixels = false;
+    options.stepsAhead = stepsAhead;
     options.lastStep = samples / 2 / replicas / microbatches + (compose ? 1 : 0);
     return std::make_unique<DataLoader>(
         dataset, *Preprocess::parse("{}", ""), program,
@@ -86,6 +88,25 @@ TEST_F(DataLoaderTest, TheNextStepsAreReadWhileOneRuns) {
          std::chrono::steady_clock::now() - begin < 60s)
     std::this_thread::sleep_for(1ms);
   EXPECT_EQ(mine->counters().samples, samples / replicas);
+}
+
+TEST_F(DataLoaderTest, AsManyStepsAreReadAheadAsWanted) {
+  constexpr int64_t ofStep = 2 * microbatches;
+  for (int64_t ahead : {0, 1, 2}) {
+    open([](int64_t) { return false; });
+    auto mine = feeder(0, nullptr, ahead);
+    for (int64_t step = 0; step < 3; ++step) {
+      const int64_t wanted = std::min<int64_t>(3, step + 1 + ahead) * ofStep;
+      const auto begin = std::chrono::steady_clock::now();
+      while (mine->counters().samples < wanted && std::chrono::steady_clock::now() - begin < 60s)
+        std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(20ms); // nor more than these
+      EXPECT_EQ(mine->counters().samples, wanted) << ahead << " ahead of step " << step;
+      for (int32_t m = 0; m < microbatches; ++m)
+        ASSERT_TRUE(mine->get(m));
+      mine->nextStep();
+    }
+  }
 }
 
 TEST_F(DataLoaderTest, AStepDoesNotWaitForTheNextEpochsComposition) {
