@@ -41,6 +41,7 @@ struct ChooseDropoutPass : impl::ChooseDropoutBase<ChooseDropoutPass> {
     }
     SmallVector<DropoutOp> found;
     getOperation().walk([&](DropoutOp dropout) { found.push_back(dropout); });
+    bool isSet = false;
     for (DropoutOp dropout : found) {
       const bool isOfAttention = dropsProbabilities(dropout);
       if (isOfAttention && isOfModel) {
@@ -52,7 +53,15 @@ struct ChooseDropoutPass : impl::ChooseDropoutBase<ChooseDropoutPass> {
         dropout.erase();
       } else if (!isOfModel && !isHidden) {
         dropout.setRatio(APFloat(ratio));
+        isSet = true;
       }
+    }
+    if (ratio > 0 && !isSet) {
+      getOperation().emitError() << getArgument() << ": the graph drops no hidden states, so "
+                                 << "nothing has the ratio " << mode
+                                 << "; set one above 0 in the model's configuration and export it "
+                                    "by tools/python/export.py without --no-dropout";
+      return signalPassFailure();
     }
   }
 

@@ -263,9 +263,11 @@ public:
   /// so.
   virtual bool goesBySamples() const { return false; }
 
-  /// Whether kernels of attention can keep keys and values (KeptKeys.h) that take so many bytes in
-  /// all; another answer comes with other memory in use.
-  virtual bool hasRoomForKeys(int64_t bytes) { return false; }
+  /// Takes the memory in which kernels of attention can keep keys and values (KeptKeys.h), and
+  /// returns whether there is so much. The kernels allocate it themselves, after giveKeyRoom(): in
+  /// between all ranks have taken theirs.
+  virtual bool takeKeyRoom(int64_t bytes) { return false; }
+  virtual void giveKeyRoom() {}
 
   /// Returns how many graphs are worth keeping; 0: work cannot be recorded.
   virtual int graphs() const { return 0; }

@@ -22,8 +22,8 @@ int64_t beginOfAnswer(const Sample &sample, int64_t imageToken) {
   return -1;
 }
 
-/// What a call of attention keeps of a token, in bytes.
-int64_t keptOfToken(const Function &function, const KernelCall &call) {
+/// What a call of attention keeps of so many tokens, in bytes.
+int64_t keptBy(const Function &function, const KernelCall &call, int64_t tokens) {
   int64_t bytes = 0;
   bool ofSamples = false;
   for (const auto &[name, view] : call.operands) {
@@ -33,7 +33,8 @@ int64_t keptOfToken(const Function &function, const KernelCall &call) {
     ofSamples |= name == "cu_seqlens" &&
                  bordersNamed(function.buffers[view.buffer].name) == Borders::Samples;
   }
-  return call.kernel == "attention" && ofSamples ? bytes : 0;
+  constexpr int64_t besides = 4096; // which rows see what
+  return call.kernel == "attention" && ofSamples ? tokens * bytes + besides : 0;
 }
 
 } // namespace
@@ -98,13 +99,13 @@ int64_t Answers::keptBytes(const Session &session, int64_t tokens) {
   if (!p.info.incremental)
     return 0;
   const Mode &mode = session.executor->stageInfo().modes.at(evaluateMode);
-  int64_t ofToken = 0;
+  int64_t ofAnswer = 0;
   for (const Chunk &chunk : mode.chunks)
     for (const LayerCall &layer : chunk.calls(ActionKind::Forward))
       for (const KernelCall &call : p.functions[layer.function].calls)
-        ofToken += keptOfToken(p.functions[layer.function], call);
+        ofAnswer += keptBy(p.functions[layer.function], call, tokens);
   const int64_t atOnce = std::min<int64_t>(mode.microbatches, session.options.sampleCount);
-  return atOnce * tokens * ofToken;
+  return atOnce * ofAnswer;
 }
 
 /// Models whose tokens see earlier ones in another way than by their keys and values run over the
@@ -114,11 +115,13 @@ Result<bool> Answers::canKeep() const {
     return false;
   int64_t most = 0;
   for (const Prompt &prompt : prompts)
-    most = std::max(most, prompt.sample.tokens() + s.options.sampleTokens);
-  most = std::min(most, s.program().caps().tokens);
-  double without = s.executor->backend().hasRoomForKeys(keptBytes(s, most)) ? 0 : 1;
-  OMNIBAL_RETURN_IF_ERROR(
-      s.communicator.allReduce(std::span<double>(&without, 1), s.communicator.everyone()));
+    most = std::max(most, mostTokens(prompt));
+  Backend &backend = s.executor->backend();
+  double without = backend.takeKeyRoom(keptBytes(s, most)) ? 0 : 1;
+  const Status agreed =
+      s.communicator.allReduce(std::span<double>(&without, 1), s.communicator.everyone());
+  backend.giveKeyRoom();
+  OMNIBAL_RETURN_IF_ERROR(agreed);
   return without == 0;
 }
 
@@ -209,11 +212,14 @@ Status Answers::readTexts(const FolderFiles &folder) {
   return Status::ok();
 }
 
-bool Answers::hasRoom(const Prompt &prompt, const Ongoing &answer) const {
+int64_t Answers::mostTokens(const Prompt &prompt) const {
   const Program &p = s.program();
-  const int64_t all = prompt.sample.tokens() + static_cast<int64_t>(answer.ids.size());
-  return static_cast<int64_t>(answer.ids.size()) < s.options.sampleTokens &&
-         all < p.caps().tokens && (p.info.positions <= 0 || all < p.info.positions);
+  const int64_t most = std::min(prompt.sample.tokens() + s.options.sampleTokens, p.caps().tokens);
+  return p.info.positions > 0 ? std::min(most, p.info.positions) : most;
+}
+
+bool Answers::hasRoom(const Prompt &prompt, const Ongoing &answer) const {
+  return prompt.sample.tokens() + static_cast<int64_t>(answer.ids.size()) < mostTokens(prompt);
 }
 
 /// Gives each answer of a wave that has not ended its next token.
@@ -253,7 +259,7 @@ Result<std::vector<Answer>> Answers::run() {
   const auto together = static_cast<size_t>(mode.microbatches * s.program().dataParallel);
   for (size_t i = 0; i < prompts.size(); ++i) {
     ongoing[i].ended = !hasRoom(prompts[i], ongoing[i]);
-    ongoing[i].kept = KeptKeys(prompts[i].sample.tokens() + s.options.sampleTokens);
+    ongoing[i].kept = KeptKeys(mostTokens(prompts[i]));
   }
   for (size_t first = 0; first < prompts.size(); first += together) {
     auto goesOn = [&] {

@@ -55,6 +55,8 @@ private:
   Result<Prompt> read(int64_t number) const;
   Status advance(size_t first, std::vector<Ongoing> &answers);
   Result<bool> canKeep() const;
+  /// The most tokens that a prompt and its answer have together.
+  int64_t mostTokens(const Prompt &prompt) const;
   bool hasRoom(const Prompt &prompt, const Ongoing &answer) const;
 
   Session &s;

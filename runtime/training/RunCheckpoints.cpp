@@ -179,25 +179,49 @@ void tellAll(const std::vector<std::string> &notices) {
     std::cerr << "omnibal-run: notice: " << notice << "\n";
 }
 
+/// Groups of a step, and of a row, in a run with these settings; 0: its steps say themselves.
+struct GroupsOf {
+  explicit GroupsOf(const json &settings) {
+    const json microbatches = settings.value("microbatches", json()),
+               replicas = settings.value("data_parallel", json());
+    if (isFew(microbatches) && isFew(replicas))
+      row = replicas.get<int64_t>(), step = row * microbatches.get<int64_t>();
+  }
+  static bool isFew(const json &count) {
+    return count.is_number_integer() && count >= 1 && count < (int64_t{1} << 24);
+  }
+  int64_t row = 0, step = 0;
+};
+
+/// Whether a step takes another number of groups of the same list than it did.
+bool stepsAreOthers(const json &then, const json &now) {
+  const GroupsOf before(then), after(now);
+  return before.step != after.step && before.step > 0 && after.step > 0;
+}
+
 /// The epoch that holds a step of the list, of which its epoch has had so many before it; none
-/// where that cannot be. With other micro-batches a step than `microbatches` the next row is the
-/// same one, and the steps of the epoch count from here.
-std::optional<DataPosition> positionIn(const json &then, int64_t steps, int64_t entry,
-                                       const json &microbatches) {
+/// where that cannot be. If a step takes other groups, the next one is the same (or, where a row
+/// begins elsewhere, the first of its row), and the steps of the epoch count from here.
+std::optional<DataPosition> positionIn(const json &then, const json &now, int64_t steps,
+                                       int64_t entry) {
   constexpr int64_t most = int64_t{1} << 40;
+  const GroupsOf before(then), after(now);
   DataPosition position{then.value("epoch", int64_t{0}), entry - steps,
                         then.value(firstRowKey, int64_t{0})};
-  const json rows = then.value("microbatches", json());
-  if (rows.is_number_integer() && rows != microbatches) {
-    const auto ofStep = rows.get<int64_t>();
-    if (ofStep < 1 || ofStep > most || steps > most / ofStep)
+  if (position.epoch < 0 || position.firstStep < 0 || position.firstRow < 0 ||
+      position.firstRow > most / std::max<int64_t>(before.row, 1))
+    return std::nullopt;
+  if (before.row == 0 || after.row == 0)
+    return position;
+  int64_t groups = position.firstRow * before.row;
+  if (before.step != after.step) {
+    if (steps > (most - groups) / before.step)
       return std::nullopt;
+    groups += steps * before.step;
     position.firstStep = entry;
-    position.firstRow += steps * ofStep;
   }
-  const bool isThere = position.epoch >= 0 && position.firstStep >= 0 && position.firstRow >= 0 &&
-                       position.firstRow <= most;
-  return isThere ? std::optional(position) : std::nullopt;
+  position.firstRow = groups / after.row;
+  return position;
 }
 
 } // namespace
@@ -384,14 +408,18 @@ Status RunCheckpoints::takeState(const std::string &path, const json &told, Star
   const RunDifferences found = compareRuns(then, described);
   start.step = told["step"].get<int64_t>();
   start.entry = then.value(entriesKey, start.step);
-  const auto position = positionIn(then, told["data_position"].get<int64_t>(), start.entry,
-                                   described.at("microbatches"));
+  const auto position =
+      positionIn(then, described, told["data_position"].get<int64_t>(), start.entry);
   if (!position)
     return {Code::DataLoss, path + ": the position in the data is damaged"};
   start.position = *position;
   start.otherData = found.data;
   if (found.data)
     start.position = {0, start.entry};
+  else if (s.options.steps == 0 && stepsAreOthers(then, described))
+    return invalid(path + ": a step of that run took other groups of the list than one of this "
+                          "program does (micro-batches x data-parallel ranks), so the list does "
+                          "not say how many steps the run has; give --steps");
   if (start.step > steps)
     return invalid(path + ": the checkpoint is of step " + std::to_string(start.step) +
                    ", this run has only " + std::to_string(steps) + " (--steps)");

@@ -16,10 +16,21 @@ from run_case import BIN, DATA, LONGEST, MODEL, MPIRUN, RunCase
 
 with open(f"{MODEL}/answers.json", encoding="utf-8") as _file:
     REFERENCE = json.load(_file)
-with open(f"{MODEL}/fixture.json", encoding="utf-8") as _file:
-    IMAGE = json.load(_file)["image_token_id"]
 TOKENS = 8
 STILL = ("--lr", "1e-12", "--weight-decay", "0", "--steps", "1")
+
+
+def prompts_of(folder):
+    """Tokens before an answer, by sample."""
+    with open(f"{folder}/fixture.json", encoding="utf-8") as file:
+        image = json.load(file)["image_token_id"]
+    with tarfile.open(f"{folder}/data-000000.tar") as tar:
+        samples = {member.name[:-5]: json.load(tar.extractfile(member)) for member in tar if member.name.endswith(".json")}
+    found = {}
+    for key, sample in samples.items():
+        last = max((t for t, token in enumerate(sample["input_ids"]) if token == image), default=0)
+        found[key] = next((t for t in range(last + 1, len(sample["labels"])) if sample["labels"][t] != -100), None)
+    return found
 
 
 class AnswersCase(RunCase):
@@ -33,19 +44,9 @@ class AnswersCase(RunCase):
         lines = [line for line in self.log("--sample-every", 1, "--sample-tokens", TOKENS, *flags, **options) if "answers" in line]
         return {answer["sample"]: answer for answer in lines[-1]["answers"]}
 
-    def prompts(self):
-        """Tokens before an answer, by sample."""
-        with tarfile.open(f"{MODEL}/data-000000.tar") as tar:
-            samples = {member.name[:-5]: json.load(tar.extractfile(member)) for member in tar if member.name.endswith(".json")}
-        found = {}
-        for key, sample in samples.items():
-            last = max((t for t, token in enumerate(sample["input_ids"]) if token == IMAGE), default=0)
-            found[key] = next((t for t in range(last + 1, len(sample["labels"])) if sample["labels"][t] != -100), None)
-        return found
-
     def check_kept(self, program, count, tokens=lambda n: n + TOKENS - 1):
         """The ids of PyTorch, and how many tokens were run for them by the length of the prompt."""
-        prompts = self.prompts()
+        prompts = prompts_of(MODEL)
         found = self.answers(*STILL, "--sample-count", count, program=program)
         self.assertEqual(len(found), count)
         for key, answer in found.items():
@@ -167,8 +168,9 @@ class OtherModels(unittest.TestCase):
                            stderr=subprocess.DEVNULL)
             with open(f"{work}/log.jsonl", encoding="utf-8") as file:
                 lines = [json.loads(line) for line in file]
-        found = {answer["sample"]: answer["ids"] for line in lines for answer in line.get("answers", ())}
-        self.assertEqual(found, {key: row["ids"] for key, row in reference.items()})
+        found = {answer["sample"]: (answer["ids"], answer["tokens_run"]) for line in lines for answer in line.get("answers", ())}
+        prompts = prompts_of(folder)
+        self.assertEqual(found, {key: (row["ids"], prompts[key] + TOKENS - 1) for key, row in reference.items()})
 
     def test_unequal_pictures(self):
         self.check("tiny-qwen2_5_vl", "--stages", "2")

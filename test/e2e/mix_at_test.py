@@ -101,6 +101,7 @@ class MixAt(RunCase):
         """An epoch has each of its samples once, whichever programs train it."""
         self.batches()
         begun, _ = self.train(2, "--checkpoint", self.path("ck"), log="begun.jsonl")
+        self.run_tool("--checkpoint", self.path("ck"), "--resume", "auto", program="other", code=1, says="give --steps")
         other, said = self.train(4, "--checkpoint", self.path("ck"), "--resume", "auto", program="other", log="other.jsonl")
         self.assertIn("microbatches 4 -> 3", said)
         more, _ = self.train(60, "--checkpoint", self.path("ck"), "--resume", "auto", log="more.jsonl")

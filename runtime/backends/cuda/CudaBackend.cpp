@@ -46,7 +46,14 @@ public:
   }
 
   bool isSynchronous() const override { return false; }
-  bool hasRoomForKeys(int64_t bytes) override { return !withoutKeys && hasRoom(bytes, own, queue); }
+  bool takeKeyRoom(int64_t bytes) override {
+    auto taken = DeviceBuffer::allocate(bytes + own.outstanding(), queue);
+    if (withoutKeys || !taken)
+      return false;
+    keyRoom = *std::move(taken);
+    return true;
+  }
+  void giveKeyRoom() override { keyRoom.reset(); }
 
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return allocateDeviceArena(bytes, guarded, queue, *staging, own);
@@ -275,7 +282,7 @@ private:
   ReadbackPool readbacks;
   std::unique_ptr<MultiTensorLists> lists;
   std::unique_ptr<ProgramCode> code;
-  std::unique_ptr<DeviceBuffer> partials, maps;
+  std::unique_ptr<DeviceBuffer> partials, maps, keyRoom;
   std::unique_ptr<Libraries> libraries;
   std::unique_ptr<EventLog> events;
   std::unique_ptr<Prefetcher> prefetcher;

@@ -82,7 +82,7 @@ public:
   }
 
   bool isSynchronous() const override { return true; }
-  bool hasRoomForKeys(int64_t) override { return true; }
+  bool takeKeyRoom(int64_t) override { return true; }
 
   Result<std::unique_ptr<Arena>> allocateArena(int64_t bytes, bool guarded) override {
     return allocateHostArena(bytes, guarded);

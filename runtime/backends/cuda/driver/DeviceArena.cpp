@@ -84,9 +84,4 @@ Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, 
       std::make_unique<DeviceArena>(*std::move(block), bytes, guarded, staging));
 }
 
-bool hasRoom(int64_t bytes, const WorkspaceLedger &own, cudaStream_t stream) {
-  const auto tried = DeviceBuffer::allocate(bytes + own.outstanding(), stream);
-  return tried.status().isOk();
-}
-
 } // namespace omnibal::rt::cuda

@@ -12,8 +12,5 @@ namespace omnibal::rt::cuda {
 Result<std::unique_ptr<Arena>> allocateDeviceArena(int64_t bytes, bool guarded, cudaStream_t stream,
                                                    Staging &staging, const WorkspaceLedger &own);
 
-/// Whether so many bytes of device memory can be allocated beside what `own` still expects.
-bool hasRoom(int64_t bytes, const WorkspaceLedger &own, cudaStream_t stream);
-
 } // namespace omnibal::rt::cuda
 #endif // RUNTIME_BACKENDS_CUDA_DRIVER_DEVICEARENA_H
