@@ -2,6 +2,7 @@
 #include "dialects/omnibal/ir/Incremental.h"
 #include "dialects/omnibal/ir/OmnibalCrossOps.h"
 #include "passes/raise/Passes.h"
+#include "passes/raise/match/Match.h"
 
 using namespace mlir;
 
@@ -19,11 +20,26 @@ bool isOfSamples(AttentionOp attention) {
   return borders && (!value || value.getName() == "cu_seqlens");
 }
 
+/// Whether rows of tokens are looked up, which may be those of any token.
+bool looksUpTokens(Operation *op) {
+  auto isToken = [](const SymbolicDim &dim) { return dim.perToken != 0; };
+  auto along = [&](Value input, int64_t axis) {
+    const SymbolicShape shape = shapeOf(input);
+    return isToken(shape[axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis]);
+  };
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return along(gather.getInput(), gather.getAxis());
+  if (auto gather = dyn_cast<GatherElementsOp>(op))
+    return along(gather.getInput(), gather.getAxis());
+  auto gather = dyn_cast<GatherNDOp>(op);
+  return gather && llvm::any_of(shapeOf(gather.getInput()), isToken);
+}
+
 /// Whether a token may need more of the tokens before it than what attention has of them.
 bool needsMore(Operation *op) {
   if (auto attention = dyn_cast<AttentionOp>(op))
     return attention.getMaskKind() == MaskKind::Full && isOfSamples(attention);
-  return isa<ShiftTokensOp, GatedDeltaOp, CrossAttentionOp>(op);
+  return isa<ShiftTokensOp, GatedDeltaOp, CrossAttentionOp>(op) || looksUpTokens(op);
 }
 
 } // namespace

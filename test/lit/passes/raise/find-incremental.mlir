@@ -34,3 +34,26 @@ module {
     return %s : tensor<1x16x4xf32>
   }
 }
+
+// -----
+
+// Rows of any tokens.
+#tokens = affine_map<(d0, d1) -> (d1, 4)>
+// CHECK: module {
+module {
+  func.func @main(%text: tensor<?x4xf32, #tokens>, %which: tensor<3xi32>) -> tensor<3x4xf32> {
+    %g = omnibal.gather %text, %which {axis = 0 : i64} : (tensor<?x4xf32, #tokens>, tensor<3xi32>) -> tensor<3x4xf32>
+    return %g : tensor<3x4xf32>
+  }
+}
+
+// -----
+
+// Rows of a table.
+// CHECK: module attributes {omnibal.incremental}
+module {
+  func.func @main(%table: tensor<9x4xf32>, %which: tensor<3xi32>) -> tensor<3x4xf32> {
+    %g = omnibal.gather %table, %which {axis = 0 : i64} : (tensor<9x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+    return %g : tensor<3x4xf32>
+  }
+}
