@@ -20,8 +20,7 @@ public:
     for (BlockArgument argument : function.getArguments()) {
       unsigned index = argument.getArgNumber();
       SymbolicShape shape = shapeOf(argument);
-      int64_t tokenDims =
-          llvm::count_if(shape, [](const SymbolicDim &d) { return d.perToken != 0; });
+      int64_t tokenDims = llvm::count_if(shape, isTokenDim);
       if (shape.size() == 4 && tokenDims == 2)
         setRole(function, index, Role::Mask);
       else if (tokenDims == 0 && shape.size() >= 3)

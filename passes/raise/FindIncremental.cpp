@@ -22,17 +22,12 @@ bool isOfSamples(AttentionOp attention) {
 
 /// Whether rows of tokens are looked up, which may be those of any token.
 bool looksUpTokens(Operation *op) {
-  auto isToken = [](const SymbolicDim &dim) { return dim.perToken != 0; };
-  auto along = [&](Value input, int64_t axis) {
-    const SymbolicShape shape = shapeOf(input);
-    return isToken(shape[axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis]);
-  };
   if (auto gather = dyn_cast<GatherOp>(op))
-    return along(gather.getInput(), gather.getAxis());
+    return isAlongTokens(gather.getInput(), gather.getAxis());
   if (auto gather = dyn_cast<GatherElementsOp>(op))
-    return along(gather.getInput(), gather.getAxis());
+    return isAlongTokens(gather.getInput(), gather.getAxis());
   auto gather = dyn_cast<GatherNDOp>(op);
-  return gather && llvm::any_of(shapeOf(gather.getInput()), isToken);
+  return gather && llvm::any_of(shapeOf(gather.getInput()), isTokenDim);
 }
 
 /// Whether a token may need more of the tokens before it than what attention has of them.

@@ -13,8 +13,6 @@ namespace omnibal {
 namespace raise {
 namespace {
 
-bool isTokenDim(const SymbolicDim &dim) { return dim.perToken != 0; }
-
 /// What is wrong with the op in form R; empty if nothing is. Packing must stay invisible: an
 /// op may not carry values from one token to another except where samples are told apart.
 std::string problemWith(Operation *op, bool besideLogits) {
@@ -24,10 +22,6 @@ std::string problemWith(Operation *op, bool besideLogits) {
     if (llvm::count_if(shapeOf(result), isTokenDim) > 1)
       return "computes on pairs of tokens; an attention was not recognized";
   }
-  auto along = [](Value value, int64_t axis) {
-    SymbolicShape shape = shapeOf(value);
-    return isTokenDim(shape[axis < 0 ? axis + shape.size() : axis]);
-  };
   if (isa<RangeOp>(op))
     return "counts tokens, but its values are not recognized as positions";
   if (isa<ShapeOp, SizeOp>(op))
@@ -43,24 +37,24 @@ std::string problemWith(Operation *op, bool besideLogits) {
     if (!rule.getCuSeqlens() && isTokenDim(shapeOf(rule.getQuery())[2]))
       return "carries its state from one sample to the next";
   } else if (auto softmax = dyn_cast<SoftmaxOp>(op)) {
-    if (along(softmax.getInput(), softmax.getAxis()))
+    if (isAlongTokens(softmax.getInput(), softmax.getAxis()))
       return "is a softmax over tokens; an attention was not recognized";
   } else if (auto top = dyn_cast<TopKOp>(op)) {
-    if (along(top.getInput(), -1))
+    if (isAlongTokens(top.getInput(), -1))
       return "chooses among tokens of the row, also across samples";
   } else if (auto cumsum = dyn_cast<CumSumOp>(op)) {
-    if (cumsum.getAxis() && along(cumsum.getInput(), *cumsum.getAxis()))
+    if (cumsum.getAxis() && isAlongTokens(cumsum.getInput(), *cumsum.getAxis()))
       return "sums over tokens of the row, also across samples";
   } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
     // The routers' loss is one of the micro-batch, not of its samples.
     if (besideLogits && sumsRealTokens(reduce))
       return {};
     for (int64_t axis : reduce.getAxes().value_or(ArrayRef<int64_t>()))
-      if (along(reduce.getInput(), axis))
+      if (isAlongTokens(reduce.getInput(), axis))
         return "reduces over tokens of the row, also across samples";
   } else if (auto matmul = dyn_cast<MatMulOp>(op)) {
     int64_t rank = rankOf(matmul.getLhs());
-    if (rank >= 2 && along(matmul.getLhs(), matmul.getTransposeLhs() ? rank - 2 : rank - 1))
+    if (rank >= 2 && isAlongTokens(matmul.getLhs(), matmul.getTransposeLhs() ? rank - 2 : rank - 1))
       return "sums over tokens of the row, also across samples";
   } else if (auto conv = dyn_cast<ConvOp>(op)) {
     SymbolicShape shape = shapeOf(conv.getInput());
@@ -74,7 +68,7 @@ std::string problemWith(Operation *op, bool besideLogits) {
       if (isTokenDim(before) && before != after)
         return "takes a part of the tokens of the row";
   } else if (auto concat = dyn_cast<ConcatOp>(op)) {
-    if (along(concat.getResult(), concat.getAxis()))
+    if (isAlongTokens(concat.getResult(), concat.getAxis()))
       return "puts rows of tokens together";
   }
   return {};

@@ -13,6 +13,11 @@ SymbolicShape shapeOf(Value value) {
   return shape ? *shape : SymbolicShape();
 }
 
+bool isAlongTokens(Value value, int64_t axis) {
+  const SymbolicShape shape = shapeOf(value);
+  return isTokenDim(shape[axis < 0 ? axis + shape.size() : axis]);
+}
+
 std::optional<double> splatConstant(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto constant = dyn_cast<ConstantOp>(op)) {

@@ -15,6 +15,9 @@ SymbolicShape shapeOf(mlir::Value value);
 inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
 /// An axis attribute that may count from the end.
 inline bool isLastAxis(int64_t axis, int64_t rank) { return axis == -1 || axis == rank - 1; }
+inline bool isTokenDim(const SymbolicDim &dim) { return dim.perToken != 0; }
+/// Whether an axis, which may count from the end, goes along the tokens.
+bool isAlongTokens(mlir::Value value, int64_t axis);
 
 /// Returns the number that a constant holds in every element, also behind reshape, expand and cast.
 std::optional<double> splatConstant(mlir::Value value);

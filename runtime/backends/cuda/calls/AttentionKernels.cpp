@@ -64,9 +64,8 @@ public:
     if (!isPrompt && kept.next != 1)
       return bad("goes on from " + std::to_string(kept.count) +
                  " kept keys by one token at a time, not by " + std::to_string(kept.next));
-    if (isPrompt)
-      OMNIBAL_RETURN_IF_ERROR(run(views, tiles, tokens, pool));
-    OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
+    OMNIBAL_RETURN_IF_ERROR(isPrompt ? run(views, tiles, tokens, pool)
+                                     : checkOperands(*this, views));
     if (!kept.memory)
       kept.memory = std::make_unique<KeysOnDevice>();
     auto &memory = static_cast<KeysOnDevice &>(*kept.memory);
