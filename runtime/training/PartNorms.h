@@ -2,7 +2,7 @@
 #ifndef RUNTIME_TRAINING_PARTNORMS_H
 #define RUNTIME_TRAINING_PARTNORMS_H
 
-#include "runtime/training/Session.h"
+#include "runtime/training/session/Session.h"
 #include <map>
 #include <string>
 

@@ -4,7 +4,7 @@
 #define RUNTIME_TRAINING_RECORDINGS_H
 
 #include "runtime/device/Backend.h"
-#include "runtime/training/RunOptions.h"
+#include "runtime/training/session/RunOptions.h"
 #include <map>
 #include <string>
 

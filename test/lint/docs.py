@@ -89,7 +89,7 @@ def program():
 
 
 def log():
-    line = re.search(r"ordered_json line = \{(.*?)\};", read("runtime/training/Report.cpp"), re.S)
+    line = re.search(r"ordered_json line = \{(.*?)\};", read("runtime/training/report/Report.cpp"), re.S)
     fields = set(re.findall(r'\{"(\w+)",', line.group(1))) if line else set()
     return compare("log field", fields, fields & set(re.findall(r"`(\w+)`", read("docs/runtime.md"))))
 

@@ -2,7 +2,7 @@
 #ifndef TOOLS_OMNIBAL_RUN_FLAGS_H
 #define TOOLS_OMNIBAL_RUN_FLAGS_H
 
-#include "runtime/training/RunOptions.h"
+#include "runtime/training/session/RunOptions.h"
 #include <CLI/CLI.hpp>
 
 namespace omnibal::rt {

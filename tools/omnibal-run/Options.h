@@ -2,7 +2,7 @@
 #ifndef TOOLS_OMNIBAL_RUN_OPTIONS_H
 #define TOOLS_OMNIBAL_RUN_OPTIONS_H
 
-#include "runtime/training/RunOptions.h"
+#include "runtime/training/session/RunOptions.h"
 
 namespace omnibal::rt {
 

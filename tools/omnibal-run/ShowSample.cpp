@@ -3,7 +3,7 @@
 #include "runtime/data/pictures/EncodePng.h"
 #include "runtime/data/pictures/Image.h"
 #include "runtime/support/AtomicFile.h"
-#include "runtime/training/Session.h"
+#include "runtime/training/session/Session.h"
 #include <algorithm>
 #include <filesystem>
 #include <iomanip>

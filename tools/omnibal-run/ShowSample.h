@@ -4,7 +4,7 @@
 
 #include "runtime/program/Program.h"
 #include "runtime/support/Status.h"
-#include "runtime/training/RunOptions.h"
+#include "runtime/training/session/RunOptions.h"
 #include <ostream>
 
 namespace omnibal::rt {

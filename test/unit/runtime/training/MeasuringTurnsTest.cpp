@@ -1,5 +1,5 @@
 // A simulated machine whose speed changes while loads are measured on it.
-#include "runtime/training/MeasuringTurns.h"
+#include "runtime/training/calibration/MeasuringTurns.h"
 #include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/training/RunOptions.h"
+#include "runtime/training/session/RunOptions.h"
 #include <gtest/gtest.h>
 
 namespace omnibal::rt {
