@@ -1,4 +1,4 @@
-#include "runtime/training/answers/FindReferences.h"
+#include "runtime/training/evaluation/FindReferences.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/support/Checksum.h"
 #include "runtime/support/TensorFingerprint.h"

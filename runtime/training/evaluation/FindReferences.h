@@ -1,6 +1,6 @@
 //===- FindReferences.h - The reference's log-probabilities of pairs of answers ---------------===//
-#ifndef RUNTIME_TRAINING_ANSWERS_FINDREFERENCES_H
-#define RUNTIME_TRAINING_ANSWERS_FINDREFERENCES_H
+#ifndef RUNTIME_TRAINING_EVALUATION_FINDREFERENCES_H
+#define RUNTIME_TRAINING_EVALUATION_FINDREFERENCES_H
 
 #include "runtime/training/session/Session.h"
 
@@ -13,4 +13,4 @@ namespace omnibal::rt {
 Status findReferences(Session &session, const DataSource &data, const AdapterStart &adapters);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_TRAINING_ANSWERS_FINDREFERENCES_H
+#endif // RUNTIME_TRAINING_EVALUATION_FINDREFERENCES_H

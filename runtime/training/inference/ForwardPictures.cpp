@@ -1,4 +1,4 @@
-#include "runtime/training/answers/ForwardPictures.h"
+#include "runtime/training/inference/ForwardPictures.h"
 #include "runtime/program/Names.h"
 #include <algorithm>
 #include <map>

@@ -10,7 +10,7 @@
 #include "runtime/data/DataLoader.h"
 #include "runtime/data/pictures/SeenPictures.h"
 #include "runtime/program/Names.h"
-#include "runtime/training/answers/ForwardPictures.h"
+#include "runtime/training/inference/ForwardPictures.h"
 #include "runtime/training/session/Session.h"
 #include <algorithm>
 #include <cstring>

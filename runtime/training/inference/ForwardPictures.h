@@ -6,8 +6,8 @@
 // the sizes give; it is checked, not used.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_TRAINING_ANSWERS_FORWARDPICTURES_H
-#define RUNTIME_TRAINING_ANSWERS_FORWARDPICTURES_H
+#ifndef RUNTIME_TRAINING_INFERENCE_FORWARDPICTURES_H
+#define RUNTIME_TRAINING_INFERENCE_FORWARDPICTURES_H
 
 #include "runtime/data/pictures/PictureInputs.h"
 #include "runtime/support/Safetensors.h"
@@ -32,4 +32,4 @@ Result<std::vector<int32_t>> readIntegers(const SafetensorsFile &file, const std
                                           int64_t elements);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_TRAINING_ANSWERS_FORWARDPICTURES_H
+#endif // RUNTIME_TRAINING_INFERENCE_FORWARDPICTURES_H
