@@ -1,5 +1,4 @@
-//===- Recordings.h - Which steps of a run are traced
-//------------------------------------------===//
+//===- Recordings.h - Which steps of a run are traced -----------------------------------------===//
 #ifndef RUNTIME_TRAINING_RECORDINGS_H
 #define RUNTIME_TRAINING_RECORDINGS_H
 

@@ -4,8 +4,8 @@
 #include "runtime/program/MomentShapes.h"
 #include "runtime/program/Names.h"
 #include "runtime/support/AtomicFile.h"
-#include "runtime/training/checkpoints/ProcessMemory.h"
 #include "runtime/training/checkpoints/RunIdentity.h"
+#include "runtime/training/session/ResidentMemory.h"
 #include <algorithm>
 #include <filesystem>
 #include <iostream>

@@ -5,27 +5,14 @@
 // flags say. It is known for target host only; nothing is known about a device's driver.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_TRAINING_CHECKPOINTS_PROCESSMEMORY_H
-#define RUNTIME_TRAINING_CHECKPOINTS_PROCESSMEMORY_H
+#ifndef RUNTIME_TRAINING_REPORT_PROCESSMEMORY_H
+#define RUNTIME_TRAINING_REPORT_PROCESSMEMORY_H
 
 #include "runtime/device/WorkspaceUse.h"
+#include "runtime/training/session/ResidentMemory.h"
 #include "runtime/training/session/Session.h"
 
 namespace omnibal::rt {
-
-/// Makes the C library give large blocks back to the system as soon as they are freed, whatever was
-/// allocated before. Call it once, before threads begin.
-void returnFreedMemory();
-
-/// What the process has before its ranks begin.
-struct ResidentMemory {
-  int64_t now = 0, most = 0; ///< resident, and the most until now
-  int64_t code = 0;          ///< of program and libraries, not resident yet
-};
-ResidentMemory residentMemory();
-
-/// Bytes that processes may still take: of this machine, or of the control group they are in.
-int64_t availableMemory();
 
 /// Lines for people, by rank 0: one for the process of all ranks, or one for each stage's
 /// processes. All ranks call this. `alone`: every rank has a process of its own.
@@ -33,4 +20,4 @@ Result<std::string> describeProcesses(const Session &session, const DataSource &
                                       const ResidentMemory &before, bool alone);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_TRAINING_CHECKPOINTS_PROCESSMEMORY_H
+#endif // RUNTIME_TRAINING_REPORT_PROCESSMEMORY_H

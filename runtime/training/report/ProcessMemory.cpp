@@ -1,4 +1,4 @@
-#include "runtime/training/checkpoints/ProcessMemory.h"
+#include "runtime/training/report/ProcessMemory.h"
 #include "runtime/comm/Gather.h"
 #include "runtime/data/DataLoader.h"
 #include "runtime/data/Prefetcher.h"
@@ -11,18 +11,13 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
-#include <fstream>
-#include <malloc.h>
 #include <map>
-#include <sstream>
 
 namespace omnibal::rt {
 namespace {
 
 constexpr int64_t KiB = 1024, MiB = 1024 * KiB;
 
-/// Blocks from this size on come from the system and go back to it.
-constexpr int64_t blockFromSystem = 256 * KiB;
 /// The memory of a thread: its stack, and the free space between small blocks that it allocated.
 constexpr int64_t perThread = 1 * MiB;
 /// An arena begins at a huge page, and its last one may reach beyond it.
@@ -36,13 +31,6 @@ constexpr int64_t epochOfSample = 64;
 constexpr int64_t endedOfSample = 32;
 /// A kernel call in a trace, as events, as a rank's text and in the file's text.
 constexpr int64_t traceOfCall = 2 * KiB;
-
-/// "Rss:   123 kB" of a line; -1 where it is another.
-int64_t kilobytes(const std::string &line, const char *field) {
-  if (!line.starts_with(field))
-    return -1;
-  return std::strtoll(line.c_str() + std::string(field).size(), nullptr, 10) * KiB;
-}
 
 int64_t tileBytes(const Program &program) {
   int64_t bytes = sizeof(float);
@@ -264,52 +252,6 @@ std::vector<WorkspaceUse> memoryOfRank(const Session &s, const DataSource &data,
 }
 
 } // namespace
-
-void returnFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, blockFromSystem);
-  mallopt(M_TRIM_THRESHOLD, blockFromSystem);
-}
-
-ResidentMemory residentMemory() {
-  ResidentMemory memory;
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    memory.now = std::max(memory.now, kilobytes(line, "VmRSS:"));
-    memory.most = std::max(memory.most, kilobytes(line, "VmHWM:"));
-  }
-  // Code and constants of files come when they are first used.
-  std::ifstream maps("/proc/self/smaps");
-  bool ofFile = false;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.size() > 4 && line.find('-') < line.find(' ') && line.find(' ') < line.find(':'))
-      ofFile =
-          line.find('/') != std::string::npos && line.find(".safetensors") == std::string::npos;
-    else if (const int64_t size = kilobytes(line, "Size:"); ofFile && size >= 0)
-      memory.code += size;
-    else if (const int64_t rss = kilobytes(line, "Rss:"); ofFile && rss >= 0)
-      memory.code -= rss;
-  }
-  return memory;
-}
-
-int64_t availableMemory() {
-  int64_t bytes = 0;
-  std::ifstream machine("/proc/meminfo");
-  for (std::string line; std::getline(machine, line);)
-    bytes = std::max(bytes, kilobytes(line, "MemAvailable:"));
-  // "0::/path" of the unified hierarchy; a limit of "max" is none.
-  std::ifstream own("/proc/self/cgroup");
-  for (std::string line; std::getline(own, line);) {
-    if (!line.starts_with("0::"))
-      continue;
-    const std::string group = "/sys/fs/cgroup" + line.substr(3);
-    int64_t most = 0, used = 0;
-    if (std::ifstream(group + "/memory.max") >> most &&
-        std::ifstream(group + "/memory.current") >> used)
-      bytes = std::min(bytes, std::max<int64_t>(0, most - used));
-  }
-  return bytes;
-}
 
 Result<std::string> describeProcesses(const Session &s, const DataSource &data,
                                       const ResidentMemory &before, bool alone) {
