@@ -3,7 +3,7 @@
 #include "runtime/program/MomentShapes.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/RankGrid.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/Sizes.h"
 #include <algorithm>
 #include <sstream>
 

@@ -16,6 +16,24 @@ inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, int64_t ti
   return bytes;
 }
 
+/// Of a dense tensor that may be anything: -1 if a dimension is negative or the product does not
+/// fit.
+inline int64_t denseBytes(const std::vector<int64_t> &shape, DType type) {
+  int64_t bytes = byteSize(type);
+  for (int64_t d : shape)
+    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes))
+      return -1;
+  return bytes;
+}
+
+inline int64_t denseBytes(const std::vector<Extent> &shape, DType type, int64_t tiles,
+                          int64_t tokens) {
+  std::vector<int64_t> actual;
+  for (const Extent &e : shape)
+    actual.push_back(e.evaluate(tiles, tokens));
+  return denseBytes(actual, type);
+}
+
 /// Of one tile's rows in a dense tensor whose rows belong to one tile each, tile after tile; 0 for
 /// other tensors.
 inline int64_t bytesOfTile(DType dtype, const std::vector<Extent> &shape) {

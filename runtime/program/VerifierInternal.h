@@ -14,10 +14,6 @@ inline Status broken(const char *rule, const std::string &where, const std::stri
   return {Code::DataLoss, std::string(rule) + ": " + where + ": " + what};
 }
 
-/// Bytes of a dense tensor; -1 if a dimension is negative or the product does not fit.
-int64_t denseBytes(const std::vector<Extent> &shape, DType type, int64_t tiles, int64_t tokens);
-int64_t denseBytes(const std::vector<int64_t> &shape, DType type);
-
 /// [offset, offset + bytes) lies in [0, size).
 constexpr bool inside(int64_t offset, int64_t bytes, int64_t size) {
   return offset >= 0 && bytes >= 0 && size >= 0 && bytes <= size && offset <= size - bytes;

@@ -2,6 +2,7 @@
 #include "runtime/device/Kernel.h"
 #include "runtime/program/BucketShares.h"
 #include "runtime/program/MomentShapes.h"
+#include "runtime/program/Sizes.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/VerifierInternal.h"
 #include <algorithm>
@@ -9,22 +10,6 @@
 #include <set>
 
 namespace omnibal::rt {
-
-int64_t denseBytes(const std::vector<Extent> &shape, DType type, int64_t tiles, int64_t tokens) {
-  std::vector<int64_t> actual;
-  for (const Extent &e : shape)
-    actual.push_back(e.evaluate(tiles, tokens));
-  return denseBytes(actual, type);
-}
-
-int64_t denseBytes(const std::vector<int64_t> &shape, DType type) {
-  int64_t bytes = byteSize(type);
-  for (int64_t d : shape)
-    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes))
-      return -1;
-  return bytes;
-}
-
 namespace {
 
 /// Sizes that no honest program reaches, and with which no sum of ours can overflow.
