@@ -1,6 +1,6 @@
 //===- CheckStep.cpp ---------------------------------------------------------------------===//
 #include "runtime/planner/step/CheckStepPlan.h"
-#include "runtime/program/VerifyLists.h"
+#include "runtime/program/verify/VerifyLists.h"
 #include "runtime/schedule/ActionKinds.h"
 #include "runtime/schedule/StepPlans.h"
 

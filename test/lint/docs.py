@@ -80,7 +80,7 @@ def passes():
 
 def program():
     text = read("docs/program.md")
-    rules = set(re.findall(r'broken\("(p\d+)"', read("runtime/program/Verify*.cpp")))
+    rules = set(re.findall(r'broken\("(p\d+)"', read("runtime/program/verify/Verify*.cpp")))
     found = compare("rule", rules, set(re.findall(r"^\| (p\d+) \|", text, re.M)))
     sources = read("runtime/program/ProgramJson.cpp", "runtime/program/ProgramIO.cpp")
     fields = {name for keys in re.findall(r"onlyKeys\(\s*\{([^}]*)\}", sources) for name in re.findall(r'"(\w+)"', keys)}

@@ -3,7 +3,7 @@
 #define TEST_UNIT_RUNTIME_SCHEDULE_RANDOMPLANNEDSTEP_H
 
 #include "runtime/planner/step/StepSearch.h"
-#include "runtime/program/VerifyLists.h"
+#include "runtime/program/verify/VerifyLists.h"
 #include "runtime/schedule/StepPlans.h"
 #include "test/unit/runtime/planner/step/RandomStepProblem.h"
 #include <memory>

@@ -2,7 +2,7 @@
 #include "runtime/schedule/StepCommunication.h"
 #include "runtime/planner/step/StepSearch.h"
 #include "runtime/program/Names.h"
-#include "runtime/program/VerifyLists.h"
+#include "runtime/program/verify/VerifyLists.h"
 #include "test/unit/runtime/schedule/RandomPlannedStep.h"
 #include <functional>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 //===- VerifyTrainModes.cpp - Rules p15, p16: what train modes share, and their header -------===//
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <map>
 #include <set>
 

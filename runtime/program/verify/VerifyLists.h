@@ -3,8 +3,8 @@
 // For the modes of programs, and for lists that are made for single steps.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_PROGRAM_VERIFYLISTS_H
-#define RUNTIME_PROGRAM_VERIFYLISTS_H
+#ifndef RUNTIME_PROGRAM_VERIFY_VERIFYLISTS_H
+#define RUNTIME_PROGRAM_VERIFY_VERIFYLISTS_H
 
 #include "runtime/program/Program.h"
 #include "runtime/support/Status.h"
@@ -38,4 +38,4 @@ Status verifyRendezvous(const std::vector<StageActions> &stages, const std::stri
 Status verifyOneQueue(const std::vector<StageActions> &stages, const std::string &where);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_PROGRAM_VERIFYLISTS_H
+#endif // RUNTIME_PROGRAM_VERIFY_VERIFYLISTS_H

@@ -8,7 +8,7 @@
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/device/PartMove.h"
 #include "runtime/program/Verifier.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
 
 namespace omnibal::rt {

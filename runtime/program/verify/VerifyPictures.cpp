@@ -1,5 +1,5 @@
 //===- VerifyPictures.cpp - Rules p12, p13: what follows from pictures ---------------------===//
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 
 namespace omnibal::rt {
 namespace {

@@ -1,7 +1,7 @@
 //===- VerifyLists.cpp - Rule p7 for lists of single steps -------------------------------===//
-#include "runtime/program/VerifyLists.h"
+#include "runtime/program/verify/VerifyLists.h"
 #include "runtime/program/Names.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <map>
 
 namespace omnibal::rt {

@@ -1,7 +1,7 @@
 //===- VerifyActions.cpp - Rules p6-p8: action lists, messages, deadlock -----------------===//
 #include "runtime/program/Verifier.h"
-#include "runtime/program/VerifierInternal.h"
-#include "runtime/program/VerifyLists.h"
+#include "runtime/program/verify/VerifierInternal.h"
+#include "runtime/program/verify/VerifyLists.h"
 #include <algorithm>
 #include <set>
 

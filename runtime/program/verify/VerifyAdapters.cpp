@@ -1,5 +1,5 @@
 //===- VerifyAdapters.cpp - Rule p19: adapters of linear layers ------------------------------===//
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <cmath>
 #include <map>
 #include <set>

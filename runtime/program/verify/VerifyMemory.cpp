@@ -9,7 +9,7 @@
 #include "runtime/program/Names.h"
 #include "runtime/program/Sizes.h"
 #include "runtime/program/Verifier.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
 #include <functional>
 #include <map>

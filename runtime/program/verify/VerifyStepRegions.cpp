@@ -1,6 +1,6 @@
 //===- VerifyStepRegions.cpp - Rule p14: what plans of single steps place --------------------===//
 #include "runtime/program/Verifier.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
 #include <map>
 #include <set>

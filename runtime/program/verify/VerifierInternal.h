@@ -1,6 +1,6 @@
 //===- VerifierInternal.h - What the parts of the verifier share -------------------------===//
-#ifndef RUNTIME_PROGRAM_VERIFIERINTERNAL_H
-#define RUNTIME_PROGRAM_VERIFIERINTERNAL_H
+#ifndef RUNTIME_PROGRAM_VERIFY_VERIFIERINTERNAL_H
+#define RUNTIME_PROGRAM_VERIFY_VERIFIERINTERNAL_H
 
 #include "runtime/program/Names.h"
 #include "runtime/program/Program.h"
@@ -49,4 +49,4 @@ Status verifyOwnParts(const Program &program);
 Status verifyPictures(const Program &program);
 
 } // namespace omnibal::rt
-#endif // RUNTIME_PROGRAM_VERIFIERINTERNAL_H
+#endif // RUNTIME_PROGRAM_VERIFY_VERIFIERINTERNAL_H

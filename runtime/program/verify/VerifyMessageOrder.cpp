@@ -7,8 +7,8 @@
 // but all replicas run the same lists, so they only stand there.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "runtime/program/VerifierInternal.h"
-#include "runtime/program/VerifyLists.h"
+#include "runtime/program/verify/VerifierInternal.h"
+#include "runtime/program/verify/VerifyLists.h"
 #include <algorithm>
 #include <set>
 

@@ -1,6 +1,6 @@
 //===- VerifyShares.cpp - The state of the optimizer: p18, and matrices of Muon ---------------===//
 #include "runtime/program/BucketShares.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
 
 namespace omnibal::rt {

@@ -4,7 +4,7 @@
 #include "runtime/program/MomentShapes.h"
 #include "runtime/program/Sizes.h"
 #include "runtime/program/Verifier.h"
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
 #include <array>
 #include <set>

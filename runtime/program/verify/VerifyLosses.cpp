@@ -1,5 +1,5 @@
 //===- VerifyLosses.cpp - Rule p4: what a mode gives of its losses -------------------------===//
-#include "runtime/program/VerifierInternal.h"
+#include "runtime/program/verify/VerifierInternal.h"
 
 namespace omnibal::rt {
 namespace {
