@@ -3,8 +3,8 @@
 #include "runtime/planner/model/RoundLayouts.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/ChunkSearch.h"
-#include "runtime/planner/search/ListScheduler.h"
-#include "runtime/planner/search/WorkBound.h"
+#include "runtime/planner/search/bounds/WorkBound.h"
+#include "runtime/planner/search/orders/ListScheduler.h"
 #include <algorithm>
 
 namespace omnibal::planner {

@@ -1,6 +1,6 @@
 #include "runtime/planner/search/ChunkSearch.h"
-#include "runtime/planner/search/TurnBound.h"
-#include "runtime/planner/search/WorkBound.h"
+#include "runtime/planner/search/bounds/TurnBound.h"
+#include "runtime/planner/search/bounds/WorkBound.h"
 #include <algorithm>
 #include <set>
 

@@ -3,8 +3,8 @@
 #define RUNTIME_PLANNER_SEARCH_CHUNKSEARCH_H
 
 #include "runtime/planner/search/FixedSearch.h"
-#include "runtime/planner/search/PathMixtureBound.h"
 #include "runtime/planner/search/StageChoices.h"
+#include "runtime/planner/search/bounds/PathMixtureBound.h"
 
 namespace omnibal::planner {
 

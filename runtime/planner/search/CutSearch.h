@@ -4,7 +4,7 @@
 
 #include "runtime/planner/model/SearchControl.h"
 #include "runtime/planner/remat/RematChoices.h"
-#include "runtime/planner/search/FixedOrder.h"
+#include "runtime/planner/search/orders/FixedOrder.h"
 
 namespace omnibal::planner {
 

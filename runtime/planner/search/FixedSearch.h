@@ -3,7 +3,7 @@
 #define RUNTIME_PLANNER_SEARCH_FIXEDSEARCH_H
 
 #include "runtime/planner/model/SearchControl.h"
-#include "runtime/planner/search/ActionOrder.h"
+#include "runtime/planner/search/orders/ActionOrder.h"
 #include <optional>
 
 namespace omnibal::planner {

@@ -1,6 +1,6 @@
 #include "runtime/planner/search/RankCandidates.h"
 #include "runtime/planner/model/ProblemSize.h"
-#include "runtime/planner/search/WorkBound.h"
+#include "runtime/planner/search/bounds/WorkBound.h"
 #include <algorithm>
 
 namespace omnibal::planner {

@@ -6,7 +6,7 @@
 #include "runtime/planner/search/ChunkInfeasibility.h"
 #include "runtime/planner/search/Infeasible.h"
 #include "runtime/planner/search/QuickPlan.h"
-#include "runtime/planner/search/WorkBound.h"
+#include "runtime/planner/search/bounds/WorkBound.h"
 
 namespace omnibal::planner {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "runtime/planner/model/PlanningModel.h"
 #include "runtime/planner/model/SearchControl.h"
-#include "runtime/planner/search/ActionOrder.h"
+#include "runtime/planner/search/orders/ActionOrder.h"
 #include <map>
 
 namespace omnibal::planner {

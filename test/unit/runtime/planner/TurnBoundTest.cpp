@@ -1,5 +1,5 @@
 // The bound of stage by stage ways against all plans of small random problems.
-#include "runtime/planner/search/TurnBound.h"
+#include "runtime/planner/search/bounds/TurnBound.h"
 #include "runtime/planner/search/Exhaustive.h"
 #include "runtime/planner/search/FixedSearch.h"
 #include "test/unit/runtime/planner/RandomProblem.h"

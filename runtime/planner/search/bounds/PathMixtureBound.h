@@ -19,12 +19,12 @@
 // chunk.
 //
 //===----------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H
-#define RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H
+#ifndef RUNTIME_PLANNER_SEARCH_BOUNDS_PATHMIXTUREBOUND_H
+#define RUNTIME_PLANNER_SEARCH_BOUNDS_PATHMIXTUREBOUND_H
 
 #include "runtime/planner/model/SearchControl.h"
 #include "runtime/planner/remat/RematChoices.h"
-#include "runtime/planner/search/ActionOrder.h"
+#include "runtime/planner/search/orders/ActionOrder.h"
 
 namespace omnibal::planner {
 
@@ -103,4 +103,4 @@ private:
 };
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_PATHMIXTUREBOUND_H
+#endif // RUNTIME_PLANNER_SEARCH_BOUNDS_PATHMIXTUREBOUND_H

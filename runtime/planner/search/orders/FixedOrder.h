@@ -1,6 +1,6 @@
 //===- FixedOrder.h - The step of gpipe and 1f1b from the times of their stages -------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_FIXEDORDER_H
-#define RUNTIME_PLANNER_SEARCH_FIXEDORDER_H
+#ifndef RUNTIME_PLANNER_SEARCH_ORDERS_FIXEDORDER_H
+#define RUNTIME_PLANNER_SEARCH_ORDERS_FIXEDORDER_H
 
 #include "runtime/planner/model/PlanningModel.h"
 
@@ -50,4 +50,4 @@ private:
 };
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_FIXEDORDER_H
+#endif // RUNTIME_PLANNER_SEARCH_ORDERS_FIXEDORDER_H

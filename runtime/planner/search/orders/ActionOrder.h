@@ -1,9 +1,9 @@
 //===- ActionOrder.h - Given action lists, timed for any cuts --------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_ACTIONORDER_H
-#define RUNTIME_PLANNER_SEARCH_ACTIONORDER_H
+#ifndef RUNTIME_PLANNER_SEARCH_ORDERS_ACTIONORDER_H
+#define RUNTIME_PLANNER_SEARCH_ORDERS_ACTIONORDER_H
 
 #include "runtime/planner/model/Plan.h"
-#include "runtime/planner/search/FixedOrder.h"
+#include "runtime/planner/search/orders/FixedOrder.h"
 
 namespace omnibal::planner {
 
@@ -76,4 +76,4 @@ void setTimes(const PlanningModel &model, const std::vector<int64_t> &chunkStage
               const std::vector<int64_t> &cuts, ChunkTimes &times);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_ACTIONORDER_H
+#endif // RUNTIME_PLANNER_SEARCH_ORDERS_ACTIONORDER_H

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/FixedOrder.h"
+#include "runtime/planner/search/orders/FixedOrder.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 //===- ListScheduler.h - Action lists made to measure -----------------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_LISTSCHEDULER_H
-#define RUNTIME_PLANNER_SEARCH_LISTSCHEDULER_H
+#ifndef RUNTIME_PLANNER_SEARCH_ORDERS_LISTSCHEDULER_H
+#define RUNTIME_PLANNER_SEARCH_ORDERS_LISTSCHEDULER_H
 
-#include "runtime/planner/search/ActionOrder.h"
+#include "runtime/planner/search/orders/ActionOrder.h"
 #include <optional>
 
 namespace omnibal::planner {
@@ -39,4 +39,4 @@ std::optional<MadeLists> makeLists(const PlanningModel &model, const ChunkLoads 
                                    const ListPolicy &policy);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_LISTSCHEDULER_H
+#endif // RUNTIME_PLANNER_SEARCH_ORDERS_LISTSCHEDULER_H

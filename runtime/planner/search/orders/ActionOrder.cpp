@@ -1,4 +1,4 @@
-#include "runtime/planner/search/ActionOrder.h"
+#include "runtime/planner/search/orders/ActionOrder.h"
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/PathMixtureBound.h"
+#include "runtime/planner/search/bounds/PathMixtureBound.h"
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,6 @@
 //===- WorkBound.h - What some stage must do in any plan -------------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_WORKBOUND_H
-#define RUNTIME_PLANNER_SEARCH_WORKBOUND_H
+#ifndef RUNTIME_PLANNER_SEARCH_BOUNDS_WORKBOUND_H
+#define RUNTIME_PLANNER_SEARCH_BOUNDS_WORKBOUND_H
 
 #include "runtime/planner/model/PlanningModel.h"
 
@@ -12,4 +12,4 @@ namespace omnibal::planner {
 int64_t workBound(const PlanningModel &model, int64_t emptied = 0);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_WORKBOUND_H
+#endif // RUNTIME_PLANNER_SEARCH_BOUNDS_WORKBOUND_H

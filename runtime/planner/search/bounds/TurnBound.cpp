@@ -1,4 +1,4 @@
-#include "runtime/planner/search/TurnBound.h"
+#include "runtime/planner/search/bounds/TurnBound.h"
 #include <algorithm>
 
 namespace omnibal::planner {

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/ListScheduler.h"
+#include "runtime/planner/search/orders/ListScheduler.h"
 #include <algorithm>
 #include <deque>
 

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/WorkBound.h"
+#include "runtime/planner/search/bounds/WorkBound.h"
 #include <algorithm>
 #include <numeric>
 

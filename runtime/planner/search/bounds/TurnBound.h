@@ -14,10 +14,10 @@
 // by stage.
 //
 //===----------------------------------------------------------------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_TURNBOUND_H
-#define RUNTIME_PLANNER_SEARCH_TURNBOUND_H
+#ifndef RUNTIME_PLANNER_SEARCH_BOUNDS_TURNBOUND_H
+#define RUNTIME_PLANNER_SEARCH_BOUNDS_TURNBOUND_H
 
-#include "runtime/planner/search/PathMixtureBound.h"
+#include "runtime/planner/search/bounds/PathMixtureBound.h"
 #include <optional>
 
 namespace omnibal::planner {
@@ -79,4 +79,4 @@ private:
 };
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_TURNBOUND_H
+#endif // RUNTIME_PLANNER_SEARCH_BOUNDS_TURNBOUND_H
