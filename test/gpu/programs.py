@@ -13,7 +13,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
+sys.path.insert(0, os.path.join(ROOT, "test", "support", "python"))
 import reference_losses  # noqa: E402
 
 # model, variant, stages, replicas, further flags. Layouts of one model and variant must agree.

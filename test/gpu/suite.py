@@ -15,7 +15,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, "test", "e2e")]
+sys.path[:0] = [HERE, os.path.join(ROOT, "test", "support", "python")]
 import reference_losses  # noqa: E402
 from checks import Checks  # noqa: E402
 
@@ -60,7 +60,7 @@ class Suite:
         name = program["name"] + (" again" if again else "")
         work = os.path.join(self.work, name.replace(" ", "-"))
         flags = ["--bfloat16"] if program["dtype"] == "bfloat16" else []
-        good = self.run("losses " + name, sys.executable, os.path.join(ROOT, "test", "e2e", "reference_losses.py"), "--bin",
+        good = self.run("losses " + name, sys.executable, os.path.join(ROOT, "test", "support", "python", "reference_losses.py"), "--bin",
                         self.path("bin"), "--model", os.path.dirname(self.data(program, "x")), "--variant", program["variant"],
                         "--program", self.path("programs", program["name"]), "--work", work, *flags, limit=60, show=1)
         return work if good else None

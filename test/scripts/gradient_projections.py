@@ -5,7 +5,7 @@
 
 The model is built by Transformers from config.json and model.safetensors. All steps of reference.json are run again in
 float64; losses and norms must be its own to 1e-12 relative, else nothing is written. Then the gradients of the first
-step are projected (test/e2e/projections.py), in float64 and, to know what rounding does, in float32. At step 0 freezing
+step are projected (test/support/python/projections.py), in float64 and, to know what rounding does, in float32. At step 0 freezing
 changes no other gradient, which is checked: one table serves all variants.
 """
 import argparse
@@ -25,7 +25,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.overrides import TorchFunctionMode
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "python"))
 from projections import projections  # noqa: E402
 
 VISION = ("model.vision_tower.", "model.visual.", "model.vision_model.")

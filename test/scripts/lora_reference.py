@@ -5,19 +5,23 @@ fine-tuning with adapters, by PEFT.
     lora_reference.py test/data/tiny-internvl
 
 Steps and optimizer are those of reference.json (variant train_all), every sample run alone, in float64 and float32. What
-was trained is told at the end by random projections (test/e2e/projections.py) of how far each parameter has moved.
+was trained is told at the end by random projections (test/support/python/projections.py) of how far each parameter has
+moved.
 """
 import argparse
 import json
 import os
 import shutil
+import sys
 
 from gradient_projections import Model  # first: it says that nothing is downloaded
 import torch
 from peft import LoraConfig, get_peft_model
 from peft.tuners.lora import LoraLayer
-from projections import norm, projections
 from safetensors.torch import load_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "python"))
+from projections import norm, projections  # noqa: E402
 
 RANK, ALPHA = 4, 8
 TARGETS = r".*language_model.*\.(q|k|v|o|gate|up|down)_proj"

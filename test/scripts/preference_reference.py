@@ -4,9 +4,9 @@ PyTorch with the formula of TRL's DPOTrainer (loss_type "sigmoid"), in float64 a
 
     preference_reference.py test/data/tiny-internvl [CASE...]
 
-The pairs are those of test/e2e/preference_pairs.py, in the groups of reference.json, every sequence run alone. A case has
-flags, the reference's log-probabilities of all pairs (of the first weights), and for each step loss, gradient norm, and
-the means of the rewards as TRL logs them. Without names all cases are run; with names, these alone are run again.
+The pairs are those of test/support/python/preference_pairs.py, in the groups of reference.json, every sequence run alone.
+A case has flags, the reference's log-probabilities of all pairs (of the first weights), and for each step loss, gradient
+norm, and the means of the rewards as TRL logs them. Without names all cases are run; with names, these alone are run again.
 """
 import json
 import os
@@ -16,7 +16,9 @@ from gradient_projections import Model  # first: it says that nothing is downloa
 import torch
 import torch.nn.functional as F
 from lora_reference import ALPHA, RANK, VARIANTS, Adapted
-from preference_pairs import rejected
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "python"))
+from preference_pairs import rejected  # noqa: E402
 
 DECAY, CLIP = 0.05, 1.0
 CASES = {

@@ -9,14 +9,18 @@ from the adapters that it has written. The levels of NF4 are checked against the
 """
 import argparse
 import json
+import os
 import re
+import sys
 
 from lora_reference import ALPHA, RANK, VARIANTS, Adapted
 import torch
 from peft import set_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
-from projections import norm, projections
 from safetensors.torch import load_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "python"))
+from projections import norm, projections  # noqa: E402
 
 BLOCK = 64
 # As published with QLoRA; nf4_levels() says what they are.

@@ -4,8 +4,9 @@
     training_reference.py test/data/tiny-internvl [CASE...]
 
 A case has the flags that omnibal-run is given and PyTorch's losses and gradient norms in float64 and float32, in the
-form of reference.json. Where moving averages are kept, it also has projections (test/e2e/projections.py) of how far they
-are from the first values, in the form of gradients.json; with "moves", of how far the values themselves are in the end.
+form of reference.json. Where moving averages are kept, it also has projections (test/support/python/projections.py) of how
+far they are from the first values, in the form of gradients.json; with "moves", of how far the values themselves are in
+the end.
 Without names all cases are run; with names, these alone are run again.
 """
 import json
@@ -15,9 +16,11 @@ import sys
 import torch
 import torch.nn.functional as F
 from gradient_projections import VISION, Model
-from projections import norm, projections
 from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "python"))
+from projections import norm, projections  # noqa: E402
 
 LR, DECAY, BETAS, EPSILON, CLIP = 1e-3, 0.05, (0.9, 0.999), 1e-8, 1.0
 LION_LR, SGD_LR, ADAFACTOR_LR = 1e-4, 0.1, 1e-2

@@ -36,7 +36,7 @@ for package in $packages; do
   [ $package = libtomlplusplus-dev ] && [ -e /usr/local/include/toml++/toml.h ] && continue
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
 done
-# The tests look at reports in a browser (test/e2e/browser.py); any Chromium will do.
+# The tests look at reports in a browser (test/support/python/browser.py); any Chromium will do.
 browser="" no_browser="setup.sh: no Chromium: the test plan-report needs one on PATH (or OMNIBAL_BROWSER)"
 if [ "$packages" != "$runtime_packages" ] && [ -z "${OMNIBAL_BROWSER:-}" ] && ! command -v chromium-headless-shell chromium \
     chromium-browser google-chrome >/dev/null; then

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "support", "python"))
 
 # A stage is a tensor-parallel group of four A100-80G taken for one device: four times peak, memory and memory speed.
 # Its traffic inside the group is not modeled, nor is what a kernel reaches of the peak. Four 200 Gbit/s adapters a stage.
