@@ -19,7 +19,7 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BIN = None
 
 

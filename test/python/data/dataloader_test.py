@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 SAMPLES, RANKS = 300, 2
 # Runs the example and then looks for threads of the process group. One that outlives destroy_process_group aborts the
 # process if it is late in letting go of a tensor, which needs the interpreter: rarely, and on a loaded machine only.

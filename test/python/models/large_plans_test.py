@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 BIN = os.path.abspath(sys.argv.pop(1))
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 from transformers import Qwen2_5_VLConfig, Qwen3VLMoeConfig

@@ -13,8 +13,8 @@ import unittest
 
 import onnx
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(ROOT, "test", "support", "python"))
 import checkpoints
 
 EXPORT = os.path.join(ROOT, "tools", "python", "export.py")
