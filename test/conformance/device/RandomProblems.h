@@ -1,8 +1,8 @@
 //===- RandomProblems.h - Random shapes and values for kernels on both sides ------------------===//
-#ifndef TEST_CONFORMANCE_RANDOMPROBLEMS_H
-#define TEST_CONFORMANCE_RANDOMPROBLEMS_H
+#ifndef TEST_CONFORMANCE_DEVICE_RANDOMPROBLEMS_H
+#define TEST_CONFORMANCE_DEVICE_RANDOMPROBLEMS_H
 
-#include "test/conformance/BothSides.h"
+#include "test/conformance/device/BothSides.h"
 #include <cstdlib>
 
 namespace omnibal::rt::test {
@@ -59,4 +59,4 @@ public:
 class AgainstHost : public testing::Test {};
 
 } // namespace omnibal::rt::test
-#endif // TEST_CONFORMANCE_RANDOMPROBLEMS_H
+#endif // TEST_CONFORMANCE_DEVICE_RANDOMPROBLEMS_H

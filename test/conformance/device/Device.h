@@ -4,8 +4,8 @@
 // one. Tests know both by the interface of runtime/device/Backend.h only.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef TEST_CONFORMANCE_DEVICE_H
-#define TEST_CONFORMANCE_DEVICE_H
+#ifndef TEST_CONFORMANCE_DEVICE_DEVICE_H
+#define TEST_CONFORMANCE_DEVICE_DEVICE_H
 
 #include "runtime/device/Backend.h"
 
@@ -29,4 +29,4 @@ void setDeviceOrder(uint64_t seed);
 bool deviceIsEmulated();
 
 } // namespace omnibal::rt::test
-#endif // TEST_CONFORMANCE_DEVICE_H
+#endif // TEST_CONFORMANCE_DEVICE_DEVICE_H

@@ -5,7 +5,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "test/conformance/BackendUnderTest.h"
-#include "test/conformance/Device.h"
+#include "test/conformance/device/Device.h"
 
 namespace omnibal::rt::test {
 

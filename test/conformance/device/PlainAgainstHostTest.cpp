@@ -1,7 +1,7 @@
 //===- PlainAgainstHostTest.cpp - Plain kernels on the device against the host backend --------===//
 #include "runtime/backends/host/HostBackend.h"
 #include "runtime/device/PlainMath.h"
-#include "test/conformance/RandomProblems.h"
+#include "test/conformance/device/RandomProblems.h"
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;

@@ -1,4 +1,4 @@
-#include "test/conformance/Device.h"
+#include "test/conformance/device/Device.h"
 #include "runtime/executor/BackendPlugin.h"
 #include <algorithm>
 #include <cstdio>

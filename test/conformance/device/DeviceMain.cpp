@@ -4,7 +4,7 @@
 // unless a filter says otherwise.
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "test/conformance/Device.h"
+#include "test/conformance/device/Device.h"
 #include <cstdio>
 #include <gtest/gtest.h>
 

@@ -8,13 +8,13 @@
 // element (allow). A number that is none on the host is none on the device.
 //
 //===-------------------------------------------------------------------------------------------===//
-#ifndef TEST_CONFORMANCE_BOTHSIDES_H
-#define TEST_CONFORMANCE_BOTHSIDES_H
+#ifndef TEST_CONFORMANCE_DEVICE_BOTHSIDES_H
+#define TEST_CONFORMANCE_DEVICE_BOTHSIDES_H
 
 #include "runtime/backends/host/HostBackend.h"
 #include "runtime/support/BFloat16.h"
-#include "test/conformance/Device.h"
 #include "test/conformance/KernelTest.h"
+#include "test/conformance/device/Device.h"
 #include <map>
 
 namespace omnibal::rt::test {
@@ -322,4 +322,4 @@ private:
 };
 
 } // namespace omnibal::rt::test
-#endif // TEST_CONFORMANCE_BOTHSIDES_H
+#endif // TEST_CONFORMANCE_DEVICE_BOTHSIDES_H

@@ -6,8 +6,8 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/host/Optimizer.h"
 #include "runtime/comm/threads/ThreadCommunicator.h"
-#include "test/conformance/Device.h"
 #include "test/conformance/KernelTest.h"
+#include "test/conformance/device/Device.h"
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/runtime/executor/TinyRun.h"
 #include <thread>

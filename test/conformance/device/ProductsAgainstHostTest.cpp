@@ -1,6 +1,6 @@
 //===- ProductsAgainstHostTest.cpp - Products on the device against the host backend ----------===//
 #include "runtime/support/QuantizedMatrix.h"
-#include "test/conformance/RandomProblems.h"
+#include "test/conformance/device/RandomProblems.h"
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;

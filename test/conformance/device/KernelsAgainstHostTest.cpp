@@ -5,7 +5,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "test/conformance/AttentionReference.h"
-#include "test/conformance/RandomProblems.h"
+#include "test/conformance/device/RandomProblems.h"
 
 using namespace omnibal::rt;
 using namespace omnibal::rt::test;
