@@ -1,4 +1,4 @@
-//===- Fuzz.h - What the targets of this folder share ---------------------------------------===//
+//===- Fuzz.h - What the targets share --------------------------------------------------------===//
 //
 // A target defines run(), which gives one input to a reader and looks at what the reader made of
 // it. In builds with OMNIBAL_FUZZ libFuzzer makes the inputs; in others Replay.cpp gives those of

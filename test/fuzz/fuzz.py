@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the targets of this folder and keeps their corpora.
+"""Runs the targets of the folders here and keeps their corpora.
 
     fuzz.py run BINARY CORPUS --runs 1000000             inputs from CORPUS on; fails with what libFuzzer wrote
     fuzz.py keep BINARY CORPUS FOLDER...                 CORPUS becomes the fewest inputs that cover what it and FOLDER... do

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the first inputs of the targets of this folder: small files of each kind as the tools write them.
+"""Writes the first inputs of the targets of the folders here: small files of each kind as the tools write them.
 
     seeds.py TARGET FOLDER
 """
