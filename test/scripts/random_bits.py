@@ -1,4 +1,4 @@
-"""The random numbers of training in NumPy (runtime/data/RandomKeys.h, dialects/omnibal/ir/RandomBits.h)."""
+"""The random numbers of training in NumPy (runtime/data/RandomKeys.h, runtime/support/RandomBits.h)."""
 import numpy
 
 WORD = 2 ** 64 - 1
