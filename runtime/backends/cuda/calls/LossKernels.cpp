@@ -76,10 +76,14 @@ private:
 
   /// A matrix in memory with its element type.
   struct Matrix {
-    void *data;
-    RowStrides strides;
-    DType type;
+    void *data = nullptr;
+    RowStrides strides{};
+    DType type = DType::F32;
     Matrix turned() const { return {data, {strides.col, strides.row}, type}; }
+    Matrix from(int64_t row, int64_t col) const {
+      const int64_t place = row * strides.row + col * strides.col;
+      return {static_cast<std::byte *>(data) + place * byteSize(type), strides, type};
+    }
   };
   static Matrix matrixOf(const TensorView &v) {
     return {v.data, {v.strides[0], v.strides[1]}, v.dtype};
@@ -116,6 +120,21 @@ private:
   /// Rows of a large vocabulary begin at multiples of 64 elements: a vocabulary of an odd number of
   /// tokens would keep the products from the tensor cores' fast loads and cross-entropy from packs.
   static int64_t strideOf(int64_t width) { return width < 512 ? width : (width + 63) / 64 * 64; }
+
+  struct Classes {
+    int64_t begin, count;
+  };
+
+  /// The classes that one product takes. The library's fast kernels want rows of whole packs of 16
+  /// bytes, so what is left of a large vocabulary is multiplied apart. It comes first: where a
+  /// second product adds to it in bfloat16, what was rounded is small.
+  static std::vector<Classes> classesAtOnce(int64_t width) {
+    constexpr int64_t pack = 8;
+    const int64_t whole = width / pack * pack;
+    if (width < 512 || whole == width)
+      return {{0, width}};
+    return {{whole, width - whole}, {0, whole}};
+  }
 
   Status divide(std::span<const TensorView> views, Memory &memory) const {
     const TensorView &given = views[scratch], &inputs = views[hidden];
@@ -158,9 +177,9 @@ private:
     return Status::ok();
   }
 
-  /// c = scale a b (+ bias), or c += scale a b.
+  /// c = scale a b (+ `added`), or c += scale a b.
   Status product(int64_t m, int64_t n, int64_t k, const Matrix &a, const Matrix &b, const Matrix &c,
-                 const TensorView *added, bool accumulate) const {
+                 const Matrix *added, bool accumulate) const {
     GemmShape s;
     s.m = m;
     s.n = n;
@@ -173,7 +192,7 @@ private:
     s.type = elementOf(a.type);
     s.resultType = elementOf(c.type);
     if (added)
-      s.biasStride = added->strides[0];
+      s.biasStride = added->strides.row;
     return multiply(s, {a.data, b.data, c.data, added ? added->data : nullptr, nullptr, nullptr});
   }
 
@@ -192,8 +211,15 @@ private:
     gather.type = gather.chosenType = elementOf(type);
     OMNIBAL_RETURN_IF_ERROR(launched(launchSelectRows(gather, tokens, views[hidden].data, nullptr,
                                                       inputs.data, context.stream)));
-    OMNIBAL_RETURN_IF_ERROR(product(rows, width, features, inputs, classes.turned(), logits,
-                                    bias < 0 ? nullptr : &views[bias], false));
+    for (const auto [begin, count] : classesAtOnce(width)) {
+      Matrix added;
+      if (bias >= 0)
+        added =
+            Matrix{views[bias].data, {views[bias].strides[0], 0}, views[bias].dtype}.from(begin, 0);
+      OMNIBAL_RETURN_IF_ERROR(product(rows, count, features, inputs,
+                                      classes.from(begin, 0).turned(), logits.from(0, begin),
+                                      bias < 0 ? nullptr : &added, false));
+    }
     CrossEntropyShape s;
     s.rows = rows;
     s.width = width;
@@ -209,8 +235,10 @@ private:
         prediction < 0 ? nullptr : static_cast<int32_t *>(views[prediction].data),
         context.stream)));
     if (dweight >= 0)
-      OMNIBAL_RETURN_IF_ERROR(product(width, features, rows, slopes.turned(), inputs,
-                                      matrixOf(views[dweight]), nullptr, true));
+      for (const auto [begin, count] : classesAtOnce(width))
+        OMNIBAL_RETURN_IF_ERROR(product(count, features, rows, slopes.from(0, begin).turned(),
+                                        inputs, matrixOf(views[dweight]).from(begin, 0), nullptr,
+                                        true));
     if (dhidden >= 0)
       OMNIBAL_RETURN_IF_ERROR(giveInputSlopes(views, memory, slopes, classes, tokens, rows));
     if (dbias < 0)
@@ -229,7 +257,12 @@ private:
                          int64_t rows) const {
     const int64_t features = views[hidden].shape[1], width = views[weight].shape[0];
     const Matrix dense{memory.inputSlopes, {features, 1}, views[dhidden].dtype};
-    OMNIBAL_RETURN_IF_ERROR(product(rows, features, width, slopes, classes, dense, nullptr, false));
+    bool adds = false;
+    for (const auto [begin, count] : classesAtOnce(width)) {
+      OMNIBAL_RETURN_IF_ERROR(product(rows, features, count, slopes.from(0, begin),
+                                      classes.from(begin, 0), dense, nullptr, adds));
+      adds = true;
+    }
     ScatterShape scatter;
     scatter.rows = rows;
     scatter.cols = features;

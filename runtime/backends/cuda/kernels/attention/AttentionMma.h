@@ -39,13 +39,14 @@ __device__ __forceinline__ void copyRows(unsigned char *to, const HeadRows<bf16>
   }
 }
 
-/// Products of `groups` times 16 rows of a warp with the other rows: one load serves all groups.
-template <int groups> using Scores = float[groups][otherTiles][4];
+/// Products of `groups` times 16 rows of a warp with `tiles` times 8 other rows: one load serves
+/// all groups.
+template <int groups, int tiles = otherTiles> using Scores = float[groups][tiles][4];
 template <int groups, int features> using Sums = float[groups][features / 8][4];
 
 /// products = own rows . other rows; both in shared memory.
-template <int features, int groups>
-__device__ __forceinline__ void dotTiles(Scores<groups> &products, const unsigned char *own,
+template <int features, int groups, int tiles>
+__device__ __forceinline__ void dotTiles(Scores<groups, tiles> &products, const unsigned char *own,
                                          const unsigned char *other) {
   const int lane = threadIdx.x % 32;
   own += lane % 16 * rowBytes<features> + lane / 16 * 16;
@@ -53,7 +54,7 @@ __device__ __forceinline__ void dotTiles(Scores<groups> &products, const unsigne
 #pragma unroll
   for (int g = 0; g < groups; ++g)
 #pragma unroll
-    for (int j = 0; j < otherTiles; ++j)
+    for (int j = 0; j < tiles; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         products[g][j][e] = 0;
@@ -64,7 +65,7 @@ __device__ __forceinline__ void dotTiles(Scores<groups> &products, const unsigne
     for (int g = 0; g < groups; ++g)
       loadMatrices<false>(factors[g], own + g * groupRows * rowBytes<features> + step * 32);
 #pragma unroll
-    for (int j = 0; j < otherTiles; j += 2) {
+    for (int j = 0; j < tiles; j += 2) {
       uint32_t b[4];
       loadMatrices<false>(b, other + j * 8 * rowBytes<features> + step * 32);
 #pragma unroll
@@ -77,14 +78,14 @@ __device__ __forceinline__ void dotTiles(Scores<groups> &products, const unsigne
 }
 
 /// sums += weights x the other rows' features.
-template <int features, int groups>
+template <int features, int groups, int tiles>
 __device__ __forceinline__ void accumulateTiles(Sums<groups, features> &sums,
-                                                const Scores<groups> &weights,
+                                                const Scores<groups, tiles> &weights,
                                                 const unsigned char *other) {
   const int lane = threadIdx.x % 32;
   other += lane % 16 * rowBytes<features> + lane / 16 * 16;
 #pragma unroll
-  for (int step = 0; step < otherRows / 16; ++step) {
+  for (int step = 0; step < tiles / 2; ++step) {
     uint32_t factors[groups][4];
 #pragma unroll
     for (int g = 0; g < groups; ++g)

@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, At
     const bool active = mine.begin < key + otherRows && mine.end > key;
     Scores<groups> scores;
     if (active)
-      dotTiles<features, groups>(scores, own + warpRow * rowBytes<features>, keys);
+      dotTiles<features>(scores, own + warpRow * rowBytes<features>, keys);
     waitForCopies<0>();
     __syncthreads(); // values are there, the keys are used
     if (key + otherRows < range.end)
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(threads, 2) tensorForward(AttentionShape s, At
     for (int g = 0; g < groups; ++g)
       normalize<features>(scores[g], scale, whole, &rows.keys[warpRow + g * groupRows + lane / 4],
                           key, top[g], total[g], sums[g]);
-    accumulateTiles<features, groups>(sums, scores, values);
+    accumulateTiles<features>(sums, scores, values);
   }
   waitForCopies<0>(); // where no key is seen the queries are still on their way
 
