@@ -1,5 +1,6 @@
 #include "runtime/comm/tcp/TcpCommunicator.h"
 #include "runtime/comm/tcp/TcpPeer.h"
+#include "runtime/comm/tcp/Watch.h"
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace omnibal::rt {
 namespace {
@@ -21,8 +23,9 @@ using tcp::News;
 using tcp::OperationPointer;
 using tcp::Peer;
 
-/// How often this rank tells what it does, if that has changed.
-constexpr milliseconds announcements{200};
+/// How often a rank that waits asks what the other one does. One that nobody waits for tells
+/// nothing, so that the messages of many ranks are as many as the ranks.
+constexpr milliseconds questions{200};
 /// After so long without a connection it is looked whether the run goes on.
 constexpr milliseconds attempts{1000};
 constexpr const char *waitsFor = ", waiting for rank ";
@@ -46,8 +49,10 @@ public:
         peers(options.place.ranks), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     for (int r = 0; r < size(); ++r) {
       peers[r].name = addresses[r].host;
-      if (meeting.sockets[r])
-        peers[r].open(std::move(meeting.sockets[r]));
+      if (!meeting.sockets[r])
+        continue;
+      peers[r].open(std::move(meeting.sockets[r]));
+      connected.push_back(r);
     }
     thread = std::thread([this] {
       try {
@@ -105,7 +110,7 @@ public:
       return *broken;
     if (came)
       return {Code::Aborted, "another rank failed: " + nameOf(operation->peer) + " has ended"};
-    const bool moved = since - begin > announcements;
+    const bool moved = since - begin > questions;
     return {Code::DeadlineExceeded,
             "rank " + std::to_string(me) + " (" + doing() + ") waited " +
                 secondsText(moved ? Time::now() - begin : deadline) + " for " +
@@ -130,12 +135,20 @@ public:
   void announce(const Activity &now) override {
     std::lock_guard lock(activityMutex);
     activity = now;
-    activityIsNew = true;
     actedAt = Time::now();
   }
   std::string activityOf(int rank) override {
-    std::lock_guard lock(mutex);
-    return rank == me ? doing() : peers[rank].activity;
+    std::unique_lock lock(mutex);
+    if (rank == me)
+      return doing();
+    Peer &peer = peers[rank];
+    if (ask(peer)) {
+      nudge();
+      const int64_t before = peer.timesTold;
+      changed.wait_for(lock, questions,
+                       [&] { return peer.timesTold > before || !peer.isOpen() || broken; });
+    }
+    return peer.activity;
   }
   Status health() override {
     std::lock_guard lock(mutex);
@@ -195,6 +208,7 @@ private:
   }
   void open(int rank, Socket made) {
     peers[rank].open(std::move(made));
+    connected.push_back(rank);
     peers[rank].progress = Time::now();
     if (told) // it came late, and hears at once why the run ends
       peers[rank].say(FrameKind::Abort, static_cast<uint32_t>(cause->code()), cause->message());
@@ -293,47 +307,56 @@ private:
     changed.notify_all();
   }
 
+  /// What the thread of the sockets waits for, beside the connections to ranks.
+  enum Others : int { Nudge = -1, Listener = -2, Arrival = -3 };
+
   /// The thread of the sockets.
   void serve() {
-    std::vector<pollfd> entries;
-    std::vector<int> ranks;
-    Time::time_point nextAnnouncement = Time::now();
+    tcp::Watch watch;
+    watch.set(wake.get(), Nudge, EPOLLIN);
+    watch.set(listener.get(), Listener, EPOLLIN);
+    Time::time_point nextQuestion = Time::now();
     std::unique_lock lock(mutex);
     while (!stop) {
-      entries.assign({{wake.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}});
-      for (const TcpArrival &arrival : arrivals)
-        entries.push_back({arrival.descriptor(), POLLIN, 0});
-      const size_t first = entries.size();
-      ranks.clear();
-      for (int r = 0; r < size(); ++r)
-        if (peers[r].isOpen()) {
-          short events = static_cast<short>(POLLIN | (peers[r].wantsToWrite() ? POLLOUT : 0));
-          entries.push_back({peers[r].descriptor(), events, 0});
-          ranks.push_back(r);
-        }
+      watchPeers(watch);
       lock.unlock();
-      poll(entries.data(), entries.size(), static_cast<int>(announcements.count()));
+      const std::span<const epoll_event> events = watch.wait(questions);
       lock.lock();
       uint64_t count;
       [[maybe_unused]] ssize_t ignored = ::read(wake.get(), &count, sizeof count);
-      for (size_t i = first; i < entries.size(); ++i)
-        if (entries[i].revents && peers[ranks[i - first]].isOpen())
-          attend(ranks[i - first], entries[i].revents);
-      admit(entries[1].revents);
-      if (Time::now() >= nextAnnouncement) {
-        tell();
-        nextAnnouncement = Time::now() + announcements;
+      bool knocks = false;
+      for (const epoll_event &event : events) {
+        const int id = tcp::Watch::idOf(event);
+        knocks |= id == Listener;
+        if (id >= 0 && peers[id].isOpen())
+          attend(id, event.events);
+      }
+      admit(watch, knocks);
+      if (Time::now() >= nextQuestion) {
+        if (waitingFor >= 0)
+          ask(peers[waitingFor]);
+        nextQuestion = Time::now() + questions;
       }
       abandonIfStuck(lock);
     }
   }
 
+  void watchPeers(tcp::Watch &watch) {
+    for (int rank : connected) {
+      Peer &peer = peers[rank];
+      const uint32_t events = EPOLLIN | (peer.wantsToWrite() ? EPOLLOUT : 0);
+      if (peer.isOpen() && std::exchange(peer.watched, events) != events)
+        watch.set(peer.descriptor(), rank, events);
+    }
+  }
+
   /// Connections from higher ranks, which say at once who they are.
-  void admit(short events) {
-    if (events) {
-      if (auto came = listener.accept(Time::now()))
+  void admit(tcp::Watch &watch, bool knocks) {
+    if (knocks) {
+      if (auto came = listener.accept(Time::now())) {
         arrivals.emplace_back(*std::move(came));
-      else if (came.status().code() != Code::DeadlineExceeded && !broken) {
+        watch.set(arrivals.back().descriptor(), Arrival, EPOLLIN);
+      } else if (came.status().code() != Code::DeadlineExceeded && !broken) {
         const Status refused = came.status().context("rank " + std::to_string(me));
         breakOff(refused, refused);
       }
@@ -350,21 +373,23 @@ private:
     }
   }
 
-  void attend(int rank, short events) {
+  void attend(int rank, uint32_t events) {
     Peer &peer = peers[rank];
     News news;
-    bool alive = !(events & (POLLIN | POLLHUP | POLLERR)) || peer.read(news);
+    bool alive = !(events & (EPOLLIN | EPOLLHUP | EPOLLERR)) || peer.read(news);
     if (alive && peer.wantsToWrite() && !peer.write(news))
       while (alive && !news.aborted) // what it said before it went
         alive = peer.read(news) && !waitsForNothing(peer);
     notice(peer, news);
+    if (alive && news.asked)
+      answer(peer);
     if (news.aborted && !broken)
       breakOff(anotherFailed(news.reason), news.reason);
     if (!alive && !peer.ended && !broken)
       lose(rank, "the connection was closed");
     else if (!alive)
       peer.close();
-    if (!alive || news.finished || news.aborted || !peer.wantsToWrite())
+    if (!alive || news.finished || news.aborted || news.told || (leaving && !peer.wantsToWrite()))
       changed.notify_all();
   }
   /// Nothing more comes from a connection that cannot be written to.
@@ -383,25 +408,22 @@ private:
     return text.substr(0, longest);
   }
 
-  void tell() {
-    const int stuck =
-        waitingFor >= 0 && Time::now() - waitingSince >= announcements ? waitingFor : -1;
-    std::string waits = stuck < 0 ? "" : waitingText(stuck);
-    // Of what only comes around again, through ranks that wait for each other, nothing is told.
-    const Time::time_point moved = movedOn();
-    std::string text;
-    {
-      std::lock_guard guard(activityMutex);
-      if (!activityIsNew && waits == toldWaits && moved - toldProgress < announcements)
-        return;
-      activityIsNew = false;
-      text = toString(activity) + waits;
-    }
-    toldWaits = std::move(waits);
-    toldProgress = moved;
-    for (Peer &peer : peers)
-      if (peer.isOpen() && !peer.ended)
-        peer.say(FrameKind::Activity, sinceProgress(moved), text);
+  /// False where there is nobody to answer.
+  bool ask(Peer &peer) {
+    const bool may = peer.isOpen() && !peer.ended && !broken;
+    if (may)
+      peer.say(FrameKind::Question, 0, "");
+    return may;
+  }
+
+  /// Tells whoever asked what this rank does, and for whom it waits.
+  void answer(Peer &peer) {
+    const bool stuck = waitingFor >= 0 && Time::now() - waitingSince >= questions;
+    // What only comes around again, through ranks that wait for each other, is no progress.
+    if (const Time::time_point moved = movedOn(); moved - toldProgress >= questions)
+      toldProgress = moved;
+    peer.say(FrameKind::Activity, sinceProgress(toldProgress),
+             doing() + (stuck ? waitingText(waitingFor) : ""));
   }
 
   void abandonIfStuck(std::unique_lock<std::mutex> &lock) {
@@ -421,18 +443,17 @@ private:
   Socket listener;
   std::vector<TcpAddress> addresses; ///< of all ranks
   std::vector<TcpArrival> arrivals;
-  std::vector<Peer> peers; ///< by rank; only those are open with whom this one talks
+  std::vector<Peer> peers;    ///< by rank; only those are open with whom this one talks
+  std::vector<int> connected; ///< which of them have been opened
   Socket wake;
   std::mutex mutex; ///< of everything but the activity
   std::condition_variable changed;
   std::mutex activityMutex;
   Activity activity;
-  bool activityIsNew = false;
   Time::time_point actedAt = Time::now(), movedAt = actedAt; ///< the first with the activity's lock
-  Time::time_point toldProgress;                             ///< what of it has been announced
+  Time::time_point toldProgress;                             ///< what of it has been told
   int waitingFor = -1; ///< a rank, while this one is in wait()
   Time::time_point waitingSince;
-  std::string toldWaits; ///< what of it has been announced
   Handle next = 0;
   std::map<Handle, OperationPointer> operations; ///< not yet waited for
   std::optional<Status> broken;                  ///< what every operation gives from now on

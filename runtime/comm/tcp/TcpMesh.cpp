@@ -17,7 +17,7 @@ using Time = Socket::Time;
 constexpr milliseconds meshPatience{5000};
 /// After so long a rank that does not reach rank 0 says so, and tries on.
 constexpr milliseconds quiet{30000};
-constexpr char magic[8] = {'o', 'm', 'n', 'i', 'b', 'a', 'l', '1'};
+constexpr char magic[8] = {'o', 'm', 'n', 'i', 'b', 'a', 'l', '2'};
 
 /// What a process says first, to rank 0 and to each other rank that it connects to.
 struct Hello {

@@ -218,6 +218,11 @@ bool Peer::take(News &news) {
   case FrameKind::Activity:
     activity.assign(body.begin(), body.end());
     progress = std::max(progress, Socket::Time::now() - std::chrono::milliseconds(header.code));
+    ++timesTold;
+    news.told = true;
+    return true;
+  case FrameKind::Question:
+    news.asked = true;
     return true;
   case FrameKind::Bye:
     ended = news.finished = true;

@@ -16,7 +16,8 @@
 
 namespace omnibal::rt::tcp {
 
-enum class FrameKind : uint32_t { Ready, Chunk, Mismatch, Abort, Activity, Bye };
+/// Question: what the rank does, which an Activity answers.
+enum class FrameKind : uint32_t { Ready, Chunk, Mismatch, Abort, Activity, Question, Bye };
 
 struct FrameHeader {
   FrameKind kind;
@@ -46,6 +47,8 @@ struct News {
   bool finished = false; ///< some operation ended
   bool moved = false;    ///< bytes of a message went or came
   bool aborted = false;  ///< the other rank says why
+  bool asked = false;    ///< the other rank wants to know what this one does
+  bool told = false;     ///< the other rank says what it does
   Status reason;
 };
 
@@ -53,7 +56,10 @@ struct News {
 class Peer {
 public:
   /// What has been started before goes out from here on.
-  void open(Socket made) { socket = std::move(made); }
+  void open(Socket made) {
+    socket = std::move(made);
+    watched = 0;
+  }
   bool isOpen() const { return static_cast<bool>(socket); }
   int descriptor() const { return socket.get(); }
 
@@ -71,10 +77,12 @@ public:
 
   std::string name;      ///< address, for messages
   std::string activity;  ///< last heard
+  int64_t timesTold = 0; ///< that something was heard of it
   int64_t toldStep = -1; ///< the step that this rank last said it is in
   /// When it, or whom it waits for, last moved on, as far as is known here.
   Socket::Time::time_point progress;
-  bool ended = false; ///< it has said Bye
+  bool ended = false;   ///< it has said Bye
+  uint32_t watched = 0; ///< events of its socket that are waited for
 
 private:
   struct Waiting { ///< a Ready whose send has not come
