@@ -4,6 +4,7 @@
 #include "runtime/program/verify/VerifyLists.h"
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 namespace omnibal::rt {
 namespace {
@@ -13,11 +14,20 @@ std::string describe(const Action &a) {
          std::to_string(a.index) + ")";
 }
 
-using Key = std::pair<int32_t, int32_t>; ///< index, micro-batch
+/// An index and a micro-batch.
+struct Key {
+  int32_t index, microbatch;
+  bool operator==(const Key &) const = default;
+};
+struct KeyHash {
+  size_t operator()(const Key &key) const {
+    return std::hash<uint64_t>()(uint64_t(uint32_t(key.index)) << 32 | uint32_t(key.microbatch));
+  }
+};
 
 /// Position of each action of one kind; an error if one occurs twice.
 struct Positions {
-  std::map<Key, int64_t> byKind[14];
+  std::unordered_map<Key, int64_t, KeyHash> byKind[14];
   int64_t of(ActionKind kind, int32_t index, int32_t microbatch) const {
     const auto &map = byKind[static_cast<size_t>(kind)];
     auto found = map.find({index, microbatch});
@@ -67,7 +77,7 @@ Status checkIndices(const Stage &stage, const Mode &mode, bool train, const std:
 
 /// Every chunk computes every micro-batch once and in one of its variants, forward before backward.
 Status checkCompute(const Mode &mode, bool train, const std::string &where, const Positions &at) {
-  std::map<Key, int32_t> runs; // by chunk and micro-batch: in how many variants
+  std::unordered_map<Key, int32_t, KeyHash> runs; // by chunk and micro-batch: in how many variants
   for (size_t c = 0; c < mode.chunks.size(); ++c)
     for (int32_t m = 0; m < mode.microbatches; ++m) {
       int32_t &inVariants = runs[{mode.chunks[c].id, m}];

@@ -11,7 +11,6 @@
 #include "runtime/program/Verifier.h"
 #include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -30,6 +29,11 @@ public:
   void write(int64_t begin, int64_t end, Owner owner) {
     if (begin >= end)
       return;
+    // Micro-batches write the same places in turn.
+    if (auto same = ranges.find(begin); same != ranges.end() && same->second.end == end) {
+      same->second.owner = owner;
+      return;
+    }
     erase(begin, end);
     ranges[begin] = {end, owner};
   }
@@ -182,13 +186,12 @@ private:
   }
 
   // Names are functions: nearly all of millions of accesses need none.
-  using Name = std::function<std::string()>;
-  Status checkNotInFlight(Bytes b, bool writes, const Name &what) const {
+  template <typename Name> Status checkNotInFlight(Bytes b, bool writes, const Name &what) const {
     if (inFlight.forbids(b, writes))
       return broken("p10", where(), what() + " is touched while a message is under way there");
     return Status::ok();
   }
-  Status read(Bytes b, Owner owner, const Name &what) const {
+  template <typename Name> Status read(Bytes b, Owner owner, const Name &what) const {
     OMNIBAL_RETURN_IF_ERROR(checkNotInFlight(b, false, what));
     Owner other;
     if (!shadow.owned(b.begin, b.end, owner, other))
@@ -197,7 +200,7 @@ private:
                         name(other));
     return Status::ok();
   }
-  Status write(Bytes b, Owner owner, const Name &what) {
+  template <typename Name> Status write(Bytes b, Owner owner, const Name &what) {
     OMNIBAL_RETURN_IF_ERROR(checkNotInFlight(b, true, what));
     shadow.write(b.begin, b.end, owner);
     return Status::ok();
@@ -256,72 +259,84 @@ private:
            });
   }
 
+  /// What a layer accesses: a formal of its function, or its workspace.
+  struct Access {
+    Bytes bytes;
+    int32_t formal;
+  };
+  static constexpr int32_t workspace = -1;
+  static std::string nameOfAccess(const Function &f, const LayerCall &call, int32_t formal) {
+    return (formal == workspace ? "the workspace" : "\"" + f.buffers[formal].name + "\"") +
+           " of layer \"" + call.layer + "\"";
+  }
+
+  static bool isRead(Role role, ActionKind kind) {
+    if (role == Role::Saved || role == Role::Output) // backward may read what forward left
+      return kind != ActionKind::Forward;
+    if (role == Role::Held)
+      return kind == ActionKind::WeightGrad;
+    return role == Role::Input || role == Role::GradOutput || role == Role::Batch;
+  }
+
   Status runLayer(const Action &a, const LayerCall &call, Unit unit, const TileRange &tiles) {
     const Function &f = program.functions[call.function];
-    std::vector<std::pair<Bytes, Name>> reads, writes;
-    auto noteWrite = [&](Bytes b, Owner owner, Name what) {
-      for (const auto &[other, name] : reads)
-        if (other.meets(b))
-          return broken("p9", where(),
-                        what() + " overlaps " + name() + ", which the same layer reads");
-      for (const auto &[other, name] : writes)
-        if (other.meets(b))
-          return broken("p9", where(),
-                        what() + " overlaps " + name() + ", which the same layer writes");
-      Status written = write(b, owner, what);
-      writes.push_back({b, std::move(what)});
-      return written;
-    };
-    auto isRead = [&](int32_t i) {
-      Role role = f.buffers[i].role;
-      if (role == Role::Saved || role == Role::Output) // backward may read what forward left
-        return a.kind != ActionKind::Forward;
-      if (role == Role::Held)
-        return a.kind == ActionKind::WeightGrad;
-      return role == Role::Input || role == Role::GradOutput || role == Role::Batch;
-    };
-    for (bool pass : {true, false})
-      for (int32_t i = 0; i < f.formals; ++i) {
-        const Location &l = call.bindings[i];
-        if (l.space != Space::Region || isRead(i) != pass)
-          continue;
-        Bytes b = at(l.index, unit, tiles, l.offset, f.buffers[i].shape, f.buffers[i].dtype);
-        Name what = [&f, &call, i] {
-          return "\"" + f.buffers[i].name + "\" of layer \"" + call.layer + "\"";
-        };
-        if (pass) {
-          OMNIBAL_RETURN_IF_ERROR(read(b, ownerOf(l.index, unit), what));
-          reads.push_back({b, std::move(what)});
-        } else {
-          OMNIBAL_RETURN_IF_ERROR(noteWrite(b, ownerOf(l.index, unit), std::move(what)));
-        }
-      }
+    layerReads.clear();
+    layerWrites.clear();
+    for (int32_t i = 0; i < f.formals; ++i)
+      if (isRead(f.buffers[i].role, a.kind) && call.bindings[i].space == Space::Region)
+        layerReads.push_back({bytesOf(f, call, i, unit, tiles), i});
+    for (const Access &access : layerReads)
+      OMNIBAL_RETURN_IF_ERROR(read(access.bytes, ownerOf(call.bindings[access.formal].index, unit),
+                                   [&] { return nameOfAccess(f, call, access.formal); }));
+    for (int32_t i = 0; i < f.formals; ++i)
+      if (!isRead(f.buffers[i].role, a.kind) && call.bindings[i].space == Space::Region)
+        OMNIBAL_RETURN_IF_ERROR(writeOfLayer(f, call, {bytesOf(f, call, i, unit, tiles), i},
+                                             ownerOf(call.bindings[i].index, unit)));
     if (f.workspaceBytes == 0)
       return Status::ok();
     const int64_t begin = plan.offset(call.workspaceRegion, unit) + call.workspaceOffset;
-    return noteWrite({begin, begin + f.workspaceBytes}, ownerOf(call.workspaceRegion, unit),
-                     [&call] { return "the workspace of layer \"" + call.layer + "\""; });
+    return writeOfLayer(f, call, {{begin, begin + f.workspaceBytes}, workspace},
+                        ownerOf(call.workspaceRegion, unit));
+  }
+  Bytes bytesOf(const Function &f, const LayerCall &call, int32_t formal, Unit unit,
+                const TileRange &tiles) const {
+    const Location &l = call.bindings[formal];
+    return at(l.index, unit, tiles, l.offset, f.buffers[formal].shape, f.buffers[formal].dtype);
+  }
+
+  /// What a layer writes meets neither what it reads nor what else it writes.
+  Status writeOfLayer(const Function &f, const LayerCall &call, const Access &access, Owner owner) {
+    auto what = [&] { return nameOfAccess(f, call, access.formal); };
+    for (const auto &[others, how] : {std::pair{&layerReads, "reads"}, {&layerWrites, "writes"}})
+      for (const Access &other : *others)
+        if (other.bytes.meets(access.bytes))
+          return broken("p9", where(),
+                        what() + " overlaps " + nameOfAccess(f, call, other.formal) +
+                            ", which the same layer " + how);
+    layerWrites.push_back(access);
+    return write(access.bytes, owner, what);
   }
 
   Status communicate(const Action &a) {
     const Transfer &t = mode.transfers[a.index];
     const InFlight::Message key{a.index, a.unit()};
     bool receiving = a.kind == ActionKind::PostRecv || a.kind == ActionKind::WaitRecv;
-    std::vector<std::pair<Bytes, Name>> pieces;
-    int32_t region = receiving ? t.recvRegion : t.sendRegion;
-    for (const Piece &piece : t.pieces)
-      pieces.push_back(
-          {at(region, a.unit(), tilesOf(a), receiving ? piece.recvOffset : piece.sendOffset,
-              piece.shape, piece.dtype),
-           [&piece, &t] {
-             return "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id);
-           }});
+    const int32_t region = receiving ? t.recvRegion : t.sendRegion;
     const Owner owner = ownerOf(region, a.unit());
+    auto bytesOfPiece = [&](const Piece &piece) {
+      return at(region, a.unit(), tilesOf(a), receiving ? piece.recvOffset : piece.sendOffset,
+                piece.shape, piece.dtype);
+    };
     if (a.kind == ActionKind::PostRecv || a.kind == ActionKind::Send) {
-      for (const auto &[b, what] : pieces)
+      for (const Piece &piece : t.pieces) {
+        auto what = [&] {
+          return "piece \"" + piece.name + "\" of transfer " + std::to_string(t.id);
+        };
+        const Bytes b = bytesOfPiece(piece);
         OMNIBAL_RETURN_IF_ERROR(receiving ? write(b, owner, what) : read(b, owner, what));
-      for (const auto &[b, what] : pieces)
-        inFlight.add(key, receiving, b);
+      }
+      for (const Piece &piece : t.pieces)
+        inFlight.add(key, receiving, bytesOfPiece(piece));
     } else {
       inFlight.remove(key);
     }
@@ -336,6 +351,7 @@ private:
   std::vector<std::set<Unit>> provided; ///< units for which a batch value was written
   Shadow shadow;
   InFlight inFlight;
+  std::vector<Access> layerReads, layerWrites; ///< of the layer at hand
   std::string base;
   size_t position = 0; ///< of the action
 };
