@@ -98,6 +98,9 @@ private:
       here->program = std::move(*laidOut);
     }
     exporter::ExportedProgram &exported = *here->program;
+    if (exported.program.target != "host" && exported.program.hasOwnParts())
+      return getOperation().emitError("parts that do different things run on the host: target ")
+             << exported.program.target << " has no kernels for what they exchange";
     exported.options.cudaToolkit = cudaToolkit;
     FailureOr<rt::GeneratedCode> kernels = exporter::compileKernels(exported);
     if (failed(kernels))

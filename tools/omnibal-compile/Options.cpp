@@ -325,7 +325,7 @@ std::string checkLayouts(const CLI::App &app, const Options &options) {
            "--model-parallel, or say --stages and --data-parallel";
   if (!options.dividesStages())
     return "";
-  for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host"),
+  for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host" && !options.dryRun),
                                {"--schedule per-step", options.schedule == "per-step"},
                                {"--emit-length-groups", !options.emitLengthGroups.empty()}})
     if (isWrong)

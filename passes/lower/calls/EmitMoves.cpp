@@ -52,9 +52,6 @@ LogicalResult CallBuilder::emitReshard(ReshardOp op) {
     set(op.getResult(), source);
     return success();
   }
-  if (options.target != "host")
-    return op.emitOpError("has no kernel on target ")
-           << options.target << "; parts that do different things run on the host";
   if (!isDense(source))
     source = materialize(source, op);
   Place result = fresh(op.getResult());
