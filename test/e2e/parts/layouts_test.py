@@ -240,6 +240,20 @@ class Refused(OutcomeCase):
                 self.assertIn(says, self.said(match, of))
         self.assertIn('the field "more" is unknown', self.compile("--model-parallel", "2", "--layouts", self.file([], more=1)))
 
+    def test_devices(self):
+        """What has no kernels on a device can be planned for it, and is not written."""
+        flags = [f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", "--stages", "2", *parts(2, "key-heads")]
+        planned = subprocess.run([f"{BIN}/omnibal-compile", *flags, "--target", "cuda", "--dry-run"], capture_output=True, text=True)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertRegex(planned.stdout, r"predicted step: [0-9.]+ ms")
+        passes = subprocess.run([f"{BIN}/omnibal-compile", *flags, "-o", self.path("program"), "--dump-pass-pipeline"],
+                                capture_output=True, text=True, check=True).stdout
+        self.assertIn("target=host", passes)
+        written = subprocess.run([f"{BIN}/omnibal-opt", f"{MODEL}/model.onnx", "--pass-pipeline=" + passes.strip().replace("target=host", "target=cuda"),
+                                  "-o", os.devnull], capture_output=True, text=True)
+        self.assertNotEqual(written.returncode, 0)
+        self.assertIn("target cuda has no kernels for what they exchange", written.stderr)
+
     def test_flags(self):
         given = parts(2, "key-heads")
         for flags, says in (((*given, "--target", "cuda"), "--target"),
