@@ -33,18 +33,10 @@ public:
 
 private:
   LogicalResult readCluster() {
-    auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
-    if (!cluster)
-      return module.emitError() << pass << ": the module has no omnibal.cluster";
-    planner::Cluster &to = problem.cluster;
-    to.stages = cluster.getStages();
-    if (DenseI64ArrayAttr memory = cluster.getMemory())
-      to.memoryBytes.assign(memory.asArrayRef().begin(), memory.asArrayRef().end());
-    to.link = {cluster.getLatency(), cluster.getBytesPerS()};
-    to.dataParallel = cluster.getDataParallel();
-    to.dataParallelLink = {cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
-    to.zero = cluster.getZero();
-    to.parts = cluster.getParts();
+    auto cluster = plan::readCluster(module, pass);
+    if (failed(cluster))
+      return failure();
+    problem.cluster = std::move(*cluster);
     return success();
   }
 
@@ -142,6 +134,22 @@ void writeCluster(ModuleOp module, const planner::Cluster &cluster) {
                                    cluster.dataParallel, cluster.dataParallelLink.latencyNs,
                                    cluster.dataParallelLink.bytesPerSecond, cluster.zero,
                                    cluster.parts));
+}
+
+FailureOr<planner::Cluster> readCluster(ModuleOp module, StringRef pass) {
+  auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+  if (!cluster)
+    return module.emitError() << pass << ": the module has no omnibal.cluster";
+  planner::Cluster to;
+  to.stages = cluster.getStages();
+  if (DenseI64ArrayAttr memory = cluster.getMemory())
+    to.memoryBytes.assign(memory.asArrayRef().begin(), memory.asArrayRef().end());
+  to.link = {cluster.getLatency(), cluster.getBytesPerS()};
+  to.dataParallel = cluster.getDataParallel();
+  to.dataParallelLink = {cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
+  to.zero = cluster.getZero();
+  to.parts = cluster.getParts();
+  return to;
 }
 
 void writeLoads(ModuleOp module, const std::vector<planner::LoadFactors> &loads) {

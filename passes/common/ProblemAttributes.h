@@ -14,6 +14,8 @@ inline constexpr llvm::StringLiteral workspaceAttrName = "omnibal.workspace"; //
 
 /// The ranks as `omnibal.cluster` of the module.
 void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
+/// Reads them back. Reports in the name of `pass` where there is no such attribute.
+llvm::FailureOr<planner::Cluster> readCluster(mlir::ModuleOp module, llvm::StringRef pass);
 /// Writes the factors of each micro-batch as `omnibal.loads`; without factors the attribute is
 /// removed.
 void writeLoads(mlir::ModuleOp module, const std::vector<planner::LoadFactors> &loads);

@@ -44,7 +44,7 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
     cluster.dataParallel = planning.dataParallel;
   }
   cluster.zero = planning.zero;
-  cluster.parts = planning.parts;
+  cluster.parts = planning.ranks == 0 ? planning.parts : 1; // a search divides ranks into parts
   cluster.memoryLimitBytes = planning.memoryLimitBytes;
   cluster.calibration = listOf(planning.calibration);
   passes.addPass(createAttachCluster(cluster, files));
@@ -53,7 +53,8 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
 /// What the parts of a stage do, before costs are stated of it.
 void addLayouts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
                 const PlanningOptions &planning, const SharedFiles &files) {
-  if (planning.parts == 1 || planning.layouts.empty() || planning.layouts == noLayouts)
+  if (planning.ranks > 0 || planning.parts == 1 || planning.layouts.empty() ||
+      planning.layouts == noLayouts)
     return;
   if (planning.layouts == searchedLayouts) {
     SearchLayoutsOptions search;
@@ -126,8 +127,9 @@ void addSearch(OpPassManager &passes, const PlanningOptions &planning,
   passes.addPass(createSearchPlan(search, std::move(found)));
 }
 
-void addRankSearch(OpPassManager &passes, const PlanningOptions &planning,
-                   const std::shared_ptr<CompileRecord> &record, const SharedFiles &files) {
+void addRankSearch(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
+                   const PlanningOptions &planning, const std::shared_ptr<CompileRecord> &record,
+                   const SharedFiles &files) {
   auto search = searchOptions<SearchRanksOptions>(planning);
   search.ranks = planning.ranks;
   search.groups = planning.groups;
@@ -135,17 +137,29 @@ void addRankSearch(OpPassManager &passes, const PlanningOptions &planning,
   search.dataParallel = planning.dataParallel;
   search.zero = planning.zero;
   search.cluster = planning.cluster;
+  search.parts = planning.parts;
+  search.layouts = planning.layouts;
+  search.layoutPrice = planning.layoutPrice;
+  search.tiles = caps.tiles;
+  search.tokens = caps.tokens;
+  search.target = target.target;
+  search.compute = target.compute;
+  search.device = planning.device;
+  search.calibration = listOf(planning.calibration);
   passes.addPass(createSearchRanks(search, share(record, &CompileRecord::plans),
-                                   share(record, &CompileRecord::ranks), files));
+                                   share(record, &CompileRecord::ranks),
+                                   share(record, &CompileRecord::costs), files));
 }
 
 /// A program with one training mode, planned.
 void addPlan(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
              const PlanningOptions &planning, const std::shared_ptr<CompileRecord> &record,
              const SharedFiles &files) {
-  addCosts(passes, caps, target, planning, share(record, &CompileRecord::costs), files);
+  // Where parts are to be divided by a search, costs are those of what it finds.
+  if (planning.ranks == 0 || planning.parts <= 1)
+    addCosts(passes, caps, target, planning, share(record, &CompileRecord::costs), files);
   if (planning.ranks > 0)
-    addRankSearch(passes, planning, record, files);
+    addRankSearch(passes, caps, target, planning, record, files);
   else
     addSearch(passes, planning, share(record, &CompileRecord::plans));
 }

@@ -105,7 +105,8 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> zero{*this, "zero", llvm::cl::init(0),
                        llvm::cl::desc("1: replicas divide the optimizer's state")};
   Option<int64_t> parts{*this, "parts", llvm::cl::init(1),
-                        llvm::cl::desc("Ranks that run a stage of a replica together")};
+                        llvm::cl::desc("Ranks that run a stage of a replica together; with ranks "
+                                       "also 0, for whatever is best")};
   Option<std::string> layouts{
       *this, "layouts", llvm::cl::init(searchedLayouts),
       llvm::cl::desc("What parts do: search, a JSON file that says how they hold parameters, or "
@@ -116,9 +117,9 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
           "With layouts that are searched: nanoseconds that a byte of a rank's memory is "
           "worth; below 0: the least time of a micro-batch for all of it")};
   Option<int64_t> ranks{*this, "ranks", llvm::cl::init(0),
-                        llvm::cl::desc("Ranks to divide into stages and replicas; 0: as `stages` "
-                                       "and `data-parallel` say, which with ranks are 0, and "
-                                       "`zero` -1, for whatever is best")};
+                        llvm::cl::desc("Ranks to divide into parts, stages and replicas; 0: as "
+                                       "`parts`, `stages` and `data-parallel` say, which with "
+                                       "ranks are 0, and `zero` -1, for whatever is best")};
   Option<int64_t> groups{*this, "groups", llvm::cl::init(0),
                          llvm::cl::desc("With `ranks`: micro-batches of a step, of all replicas")};
   Option<int64_t> memoryLimitBytes{*this, "memory-limit-bytes", llvm::cl::init(0),

@@ -5,6 +5,7 @@
 #include "mlir/Pass/Pass.h"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace omnibal {
 #define GEN_PASS_DECL
@@ -13,8 +14,10 @@ namespace omnibal {
 #include "passes/plan/Passes.h.inc"
 
 namespace cost {
+struct CostReport;
+using CostReports = std::vector<CostReport>;
 class InputFiles;
-}
+} // namespace cost
 namespace plan {
 struct LengthGroupReport;
 struct ModePlans;
@@ -34,10 +37,12 @@ std::unique_ptr<mlir::Pass> createSearchPlan(const SearchPlanOptions &options,
                                              std::shared_ptr<plan::ModePlans> found);
 std::unique_ptr<mlir::Pass> createSearchModePlans(const SearchModePlansOptions &options,
                                                   std::shared_ptr<plan::ModePlans> found);
-/// The same pass, which also leaves in `report` what became of each division of the ranks.
+/// The same pass, which also leaves in `report` what became of each division of the ranks, and in
+/// `costs` what omnibal-annotate-costs would, where stages have parts.
 std::unique_ptr<mlir::Pass> createSearchRanks(const SearchRanksOptions &options,
                                               std::shared_ptr<plan::ModePlans> found,
                                               std::shared_ptr<plan::RankReport> report,
+                                              std::shared_ptr<cost::CostReports> costs,
                                               std::shared_ptr<cost::InputFiles> files);
 } // namespace omnibal
 

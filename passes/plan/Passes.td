@@ -124,18 +124,24 @@ def SearchPlan : Pass<"omnibal-search-plan", "::mlir::ModuleOp"> {
 }
 
 def SearchRanks : Pass<"omnibal-search-ranks", "::mlir::ModuleOp"> {
-  let summary = "Decides into how many stages and replicas the ranks are divided, and all of the plan";
+  let summary = "Decides into how many parts, stages and replicas the ranks are divided, and all of the plan";
   let description = [{
-    Input: form L with costs, and `omnibal.cluster` with the links and the memory of a rank
-    (omnibal-attach-cluster with `ranks`). A step has `groups` packed micro-batches, which the
-    replicas share equally. Does what omnibal-search-plan does for every division of `ranks` into
-    stages and replicas, with and without ZeRO-1, that a bound does not rule out, and writes the
-    plan of the fastest step, with its cluster. Fails where no division has a plan and says why for
-    each.
+    Input: form L with a loss, with costs unless `parts` is above 1, and `omnibal.cluster` with the
+    links and the memory of a rank (omnibal-attach-cluster with `ranks`). A step has `groups` packed
+    micro-batches, which the replicas share equally. Does what omnibal-search-plan does for every
+    division of `ranks` into parts, stages and replicas, with and without ZeRO-1, that a bound does
+    not rule out, and writes the plan of the fastest step, with its cluster. Where a stage has parts,
+    a copy of the module gets `layouts` (as omnibal-search-layouts or omnibal-assign-layouts write
+    them, verified) and the costs of these (as omnibal-annotate-costs does, whose options have the
+    same names); the module becomes that copy if it wins, and stays as it is until then. Fails where
+    no division has a plan and says why for each.
   }];
   let options = [
     Option<"ranks", "ranks", "int64_t", "1", "Ranks, none of which stays idle">,
     Option<"groups", "groups", "int64_t", "1", "Packed micro-batches of a step, of all replicas">,
+    Option<"parts", "parts", "int64_t", "1",
+           "Ranks that run a stage of a replica together; 0: of 1, 2, 4 and 8, as far as a node of "
+           "`cluster` holds so many, what is best">,
     Option<"stages", "stages", "int64_t", "0", "Pipeline stages; 0: whatever is best">,
     Option<"dataParallel", "data-parallel", "int64_t", "0", "Replicas; 0: whatever is best">,
     Option<"zero", "zero", "int64_t", "-1",
@@ -147,7 +153,23 @@ def SearchRanks : Pass<"omnibal-search-ranks", "::mlir::ModuleOp"> {
     Option<"subMicrobatches", "sub-microbatches", "bool", "true",
            "Whether plans of single steps may divide micro-batches by their tiles">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "Cluster description (JSON file) that may describe a node">
+           "Cluster description (JSON file) that may describe a node, the link of parts, and the "
+           "device">,
+    Option<"layouts", "layouts", "std::string", "\"search\"",
+           "What parts do: search, a JSON file that says how they hold parameters, or none or "
+           "nothing, and all of them do the same">,
+    Option<"layoutPrice", "layout-price", "double", "-1",
+           "With layouts that are searched: nanoseconds that a byte of a rank's memory is worth; "
+           "below 0: the least time of a micro-batch for all of it">,
+    Option<"tiles", "tiles", "int64_t", "1", "Largest number of tiles of a micro-batch">,
+    Option<"tokens", "tokens", "int64_t", "128", "Largest number of tokens of a micro-batch">,
+    Option<"target", "target", "std::string", "\"host\"", "host or cuda">,
+    Option<"compute", "compute", "std::string", "\"\"",
+           "float32 or bfloat16; empty: float32 on host, bfloat16 on cuda">,
+    Option<"device", "device", "std::string", "\"\"",
+           "Entry of the device table; empty: as `cluster` names it, else cpu on host, h100 on cuda">,
+    ListOption<"calibration", "calibration", "std::string",
+               "Tables of omnibal-run --calibrate; the first that knows a function counts">
   ];
   let dependentDialects = ["::omnibal::PlanDialect"];
 }

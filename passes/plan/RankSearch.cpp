@@ -1,8 +1,9 @@
 #include "passes/plan/RankSearch.h"
+#include "dialects/omnibal/analysis/LayerGraph.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
-#include "mlir/IR/Diagnostics.h"
 #include "passes/common/ProblemAttributes.h"
 #include "runtime/planner/search/Search.h"
+#include <limits>
 #include <tuple>
 
 using namespace mlir;
@@ -17,59 +18,110 @@ constexpr int64_t workForOne = int64_t{1} << 29;
 constexpr double secondsForOne = 120;
 
 std::string textOf(const planner::RankDivision &division) {
-  return std::to_string(division.stages) + " stages x " + std::to_string(division.replicas) +
-         " replicas" + (division.zero ? " with ZeRO-1" : "");
+  const std::string parts =
+      division.parts > 1 ? std::to_string(division.parts) + " parts x " : std::string();
+  return parts + std::to_string(division.stages) + " stages x " +
+         std::to_string(division.replicas) + " replicas" + (division.zero ? " with ZeRO-1" : "");
 }
 
 /// The order among divisions that take equally long.
 auto simplicity(const RankCandidate &candidate) {
-  return std::tuple(candidate.division.zero, candidate.division.stages);
+  return std::tuple(candidate.division.parts, candidate.division.zero, candidate.division.stages);
 }
 
 class RankSearch {
 public:
-  RankSearch(ModuleOp module, PlanChoices given, RankReport &report)
-      : module(module), given(std::move(given)), report(report) {}
+  RankSearch(ModuleOp module, PlanChoices given, const PartsPasses &passes, RankReport &report)
+      : module(module), given(std::move(given)), passes(passes), report(report) {}
 
   FailureOr<StagePlan> run(const planner::RankLimits &limits) {
-    auto read = readProblem(module, passName);
-    if (failed(read))
+    auto cluster = readCluster(module, passName);
+    if (failed(cluster))
       return failure();
-    problem = std::move(*read);
-    report = {limits, {}, 0};
+    report = {limits, {}, 0, {}};
+    copies.emplace(module, passes, std::move(*cluster), limits.node);
     if (failed(listCandidates()))
       return failure();
     planAll();
-    writeCluster(module, problem.cluster);
     if (!best)
       return noneFits();
     best->isChosen = true;
     report.boundNs = leastBound();
-    writeCluster(module, clusterOf(best->division));
-    writeStages(module, *plan);
+    takeOver(copies->of(best->division));
     return std::move(*plan);
   }
 
 private:
-  planner::Cluster clusterOf(const planner::RankDivision &division) const {
-    return planner::clusterOf(problem.cluster, division, report.limits.node);
-  }
-
   LogicalResult listCandidates() {
-    const planner::RankLimits &limits = report.limits;
-    const auto layers = static_cast<int64_t>(problem.layers.size());
-    problem.schedule = given.schedule == perStepSchedule ? "auto" : given.schedule;
-    for (const planner::RankDivision &division : planner::rankDivisions(limits, layers))
-      report.candidates.push_back(
-          {division, planner::boundOf(problem, division, limits.node), {}, {}});
+    auto graph = LayerGraph::get(module, passName);
+    if (failed(graph))
+      return failure();
+    const auto layers = static_cast<int64_t>(graph->layers.size());
+    for (const planner::RankDivision &division : planner::rankDivisions(report.limits, layers))
+      if (failed(addCandidate(division)))
+        return failure();
     if (report.candidates.empty())
-      return module.emitError()
-             << "--ranks: no division of " << limits.ranks << " ranks gives every replica equally "
-             << "many of " << limits.groups << " micro-batches with at most " << layers
-             << " stages (and what --stages, --data-parallel and --zero say); change --ranks or "
-                "--groups";
+      return noDivision(layers);
+    if (llvm::all_of(report.candidates, [](const auto &each) { return each.isRefused; }))
+      return refuse(report.candidates.front().division);
     order(&RankCandidate::boundNs);
     return success();
+  }
+
+  LogicalResult addCandidate(const planner::RankDivision &division) {
+    PartCopy &copy = copies->of(division);
+    RankCandidate &candidate = report.candidates.emplace_back();
+    candidate.division = division;
+    if (!copy.module) {
+      candidate.isRefused = true;
+      candidate.boundNs = std::numeric_limits<int64_t>::max(); // behind all that have one
+      candidate.ruledOut = whyRefused(copy);
+      return division.parts == 1 || !passes.mayFail ? refuse(division) : success();
+    }
+    planner::Problem problem = copy.problem;
+    problem.schedule = given.schedule == perStepSchedule ? "auto" : given.schedule;
+    candidate.boundNs = planner::boundOf(problem, division, report.limits.node);
+    return success();
+  }
+
+  static std::string whyRefused(const PartCopy &copy) {
+    for (const Diagnostic &each : copy.said)
+      if (each.getSeverity() == DiagnosticSeverity::Error)
+        return each.str();
+    return "its layouts or costs cannot be found";
+  }
+
+  LogicalResult refuse(const planner::RankDivision &division) {
+    copies->of(division).emitSaid(module.getContext());
+    return failure();
+  }
+
+  LogicalResult noDivision(int64_t layers) {
+    const planner::RankLimits &limits = report.limits;
+    if (limits.parts && limits.ranks % *limits.parts != 0)
+      return module.emitError() << "--ranks: stages of " << *limits.parts
+                                << " parts cannot be made of " << limits.ranks
+                                << " ranks; let --model-parallel be a divisor of " << limits.ranks
+                                << ", or auto";
+    return module.emitError()
+           << "--ranks: no division of " << limits.ranks << " ranks gives every replica equally "
+           << "many of " << limits.groups << " micro-batches with at most " << layers
+           << " stages (and what --model-parallel, --stages, --data-parallel and --zero say); "
+              "change --ranks or --groups";
+  }
+
+  /// The module becomes the copy, with its plan.
+  void takeOver(PartCopy &copy) {
+    writeCluster(*copy.module, clusterOf(best->division));
+    writeStages(*copy.module, *plan);
+    module.getBodyRegion().takeBody(copy.module->getBodyRegion());
+    module->setDiscardableAttrs(copy.module.get()->getDiscardableAttrDictionary());
+    copy.emitSaid(module.getContext());
+    report.costs = std::move(copy.costs);
+  }
+
+  planner::Cluster clusterOf(const planner::RankDivision &division) {
+    return planner::clusterOf(copies->of(division).problem.cluster, division, report.limits.node);
   }
 
   template <typename T> void order(T RankCandidate::*key) {
@@ -79,7 +131,8 @@ private:
   }
 
   void planAll() {
-    const bool isSearched = problem.schedule == "auto" && report.candidates.size() > 1;
+    const bool isSearched = (given.schedule == "auto" || given.schedule == perStepSchedule) &&
+                            report.candidates.size() > 1;
     if (!isSearched) {
       for (RankCandidate &candidate : report.candidates)
         planOne(candidate, {given.schedule});
@@ -105,6 +158,8 @@ private:
 
   /// Plans it with each of the schedules; the best plan counts.
   void planOne(RankCandidate &candidate, ArrayRef<std::string> schedules) {
+    if (candidate.isRefused)
+      return;
     candidate = {candidate.division, candidate.boundNs, {}, {}};
     if (best && candidate.boundNs >= *best->stepNs) {
       candidate.ruledOut = "its bound is not below " + textOf(best->division);
@@ -116,11 +171,12 @@ private:
       choices.work = workForOne;
       choices.seconds = secondsForOne;
     }
-    writeCluster(module, clusterOf(candidate.division));
+    ModuleOp copy = *copies->of(candidate.division).module;
+    writeCluster(copy, clusterOf(candidate.division));
     std::string why;
     for (const std::string &schedule : schedules) {
       choices.schedule = schedule;
-      if (std::optional<StagePlan> planned = planQuietly(choices, why))
+      if (std::optional<StagePlan> planned = planQuietly(copy, choices, why))
         consider(candidate, std::move(*planned), schedule == given.schedule);
     }
     if (candidate.stepNs)
@@ -131,13 +187,14 @@ private:
   }
 
   /// Returns a plan or says why there is none; the first reason stays.
-  std::optional<StagePlan> planQuietly(const PlanChoices &choices, std::string &why) {
-    ScopedDiagnosticHandler quiet(module.getContext(), [&](Diagnostic &diagnostic) {
+  static std::optional<StagePlan> planQuietly(ModuleOp copy, const PlanChoices &choices,
+                                              std::string &why) {
+    ScopedDiagnosticHandler quiet(copy.getContext(), [&](Diagnostic &diagnostic) {
       if (why.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
         why = diagnostic.str();
       return success();
     });
-    FailureOr<StagePlan> planned = planStages(module, choices);
+    FailureOr<StagePlan> planned = planStages(copy, choices);
     return succeeded(planned) ? std::optional(std::move(*planned)) : std::nullopt;
   }
 
@@ -161,7 +218,7 @@ private:
   int64_t leastBound() const {
     int64_t least = *best->stepNs;
     for (const RankCandidate &candidate : report.candidates)
-      if (!candidate.isInfeasible)
+      if (!candidate.isInfeasible && !candidate.isRefused)
         least = std::min(least, candidate.boundNs);
     return least;
   }
@@ -176,8 +233,9 @@ private:
 
   ModuleOp module;
   PlanChoices given;
+  const PartsPasses &passes;
   RankReport &report;
-  planner::Problem problem;
+  std::optional<PartCopies> copies;
   RankCandidate *best = nullptr;
   std::optional<StagePlan> plan; ///< of the best
 };
@@ -189,8 +247,9 @@ const RankCandidate &RankReport::chosen() const {
 }
 
 FailureOr<StagePlan> searchRanks(ModuleOp module, PlanChoices choices,
-                                 const planner::RankLimits &limits, RankReport &report) {
-  return RankSearch(module, std::move(choices), report).run(limits);
+                                 const planner::RankLimits &limits, const PartsPasses &passes,
+                                 RankReport &report) {
+  return RankSearch(module, std::move(choices), passes, report).run(limits);
 }
 
 } // namespace omnibal::plan

@@ -1,13 +1,17 @@
 //===- SearchPlanPass.cpp - omnibal-search-plan, -search-ranks and -search-mode-plans ---------===//
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "mlir/Pass/PassManager.h"
 #include "passes/common/ProblemAttributes.h"
-#include "passes/cost/InputFiles.h"
+#include "passes/cost/CostInputs.h"
+#include "passes/cost/Passes.h"
 #include "passes/plan/ModePlans.h"
 #include "passes/plan/Passes.h"
 #include "passes/plan/PlanRemarks.h"
 #include "passes/plan/RankSearch.h"
 #include "passes/plan/SearchPlan.h"
+#include "passes/shard/Passes.h"
+#include "passes/shard/search/Passes.h"
 
 using namespace mlir;
 
@@ -56,31 +60,26 @@ private:
   std::shared_ptr<plan::ModePlans> found;
 };
 
+/// Layouts that are no file, as the pipelines call them.
+constexpr llvm::StringLiteral searchedLayouts = "search", noLayouts = "none";
+
 struct SearchRanks : impl::SearchRanksBase<SearchRanks> {
   using SearchRanksBase::SearchRanksBase;
   SearchRanks(const SearchRanksOptions &options, std::shared_ptr<plan::ModePlans> found,
-              std::shared_ptr<plan::RankReport> report, std::shared_ptr<cost::InputFiles> files)
+              std::shared_ptr<plan::RankReport> report, std::shared_ptr<cost::CostReports> costs,
+              std::shared_ptr<cost::InputFiles> files)
       : SearchRanksBase(options), found(std::move(found)), report(std::move(report)),
-        files(std::move(files)) {}
+        costs(std::move(costs)), files(std::move(files)) {}
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    SearchRanksBase::getDependentDialects(registry);
+    // Of the passes that divide stages.
+    registry.insert<OmnibalDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
+  }
 
   LogicalResult initialize(MLIRContext *context) override {
-    limits = {ranks, groups, {}, {}, {}, {}};
-    if (ranks < 1 || groups < 1 || stages < 0 || dataParallel < 0 || zero < -1 || zero > 1)
-      return emitError(UnknownLoc::get(context))
-             << "omnibal-search-ranks: ranks and groups must be >= 1, stages and data-parallel "
-                ">= 0, zero -1, 0 or 1";
-    if (stages > 0)
-      limits.stages = stages;
-    if (dataParallel > 0)
-      limits.replicas = dataParallel;
-    if (zero >= 0)
-      limits.zero = zero;
-    if (cluster.empty())
-      return success();
-    rt::Result<planner::ClusterFile> file = files->cluster(cluster);
-    if (!file)
-      return emitError(UnknownLoc::get(context)) << file.status().message();
-    limits.node = file->node;
+    if (rt::Status status = readOptions(); !status)
+      return emitError(UnknownLoc::get(context), status.message());
     return success();
   }
 
@@ -90,18 +89,104 @@ struct SearchRanks : impl::SearchRanksBase<SearchRanks> {
   }
 
 private:
+  rt::Status readOptions() {
+    const std::string start = "omnibal-search-ranks: ";
+    if (ranks < 1 || groups < 1 || stages < 0 || dataParallel < 0 || zero < -1 || zero > 1)
+      return rt::invalid(start + "ranks and groups must be >= 1, stages and data-parallel >= 0, "
+                                 "zero -1, 0 or 1");
+    if (parts < 0 || parts > mostParts)
+      return rt::invalid(start + "parts must be from 1 to " + std::to_string(mostParts) +
+                         ", or 0 for whatever is best");
+    if (parts != 1 && isStepPlanned() && dividesStages())
+      return rt::invalid(start + "schedule per-step does not go together with parts that differ "
+                                 "yet; let parts be 1, or layouts none");
+    auto given = [](int64_t value, int64_t searched) {
+      return value == searched ? std::nullopt : std::optional(value);
+    };
+    limits = {ranks,
+              groups,
+              given(stages, 0),
+              given(dataParallel, 0),
+              given(zero, -1),
+              /*node=*/std::nullopt,
+              given(parts, 0)};
+    if (!cluster.empty()) {
+      OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, files->cluster(cluster));
+      limits.node = file.node;
+    }
+    return parts == 1 ? rt::Status::ok() : checkCostInputs();
+  }
+
+  bool isStepPlanned() const { return schedule.getValue() == perStepSchedule; }
+  bool dividesStages() const { return !layouts.empty() && layouts.getValue() != noLayouts; }
+
+  /// Wrong files are no reason to divide ranks otherwise, so they are found before all else.
+  rt::Status checkCostInputs() {
+    cost::CostInputs inputs{"omnibal-search-ranks", target, compute, device, cluster, {}};
+    inputs.calibration.assign(calibration.begin(), calibration.end());
+    return cost::readCostOptions(inputs, *files).status();
+  }
+
   LogicalResult search() {
     plan::PlanChoices choices;
     choices.method = method;
     choices.remat = remat;
     choices.schedule = schedule;
     choices.subMicrobatches = subMicrobatches;
-    return finish(getOperation(), plan::searchRanks(getOperation(), choices, limits, *report),
-                  found.get());
+    const plan::PartsPasses passes{
+        [&](ModuleOp module) { return addLayouts(module); },
+        [&](ModuleOp module, cost::CostReports &reports) { return addCosts(module, reports); },
+        /*mayFail=*/layouts.getValue() == searchedLayouts};
+    auto planned = plan::searchRanks(getOperation(), choices, limits, passes, *report);
+    if (costs && !report->costs.empty())
+      *costs = report->costs;
+    return finish(getOperation(), std::move(planned), found.get());
+  }
+
+  LogicalResult addLayouts(ModuleOp module) {
+    if (!dividesStages())
+      return success();
+    PassManager passes(&getContext());
+    if (layouts.getValue() == searchedLayouts) {
+      SearchLayoutsOptions options;
+      options.tiles = tiles;
+      options.tokens = tokens;
+      options.target = target;
+      options.compute = compute;
+      options.device = device;
+      options.cluster = cluster;
+      options.price = layoutPrice;
+      passes.addPass(createSearchLayouts(options, files));
+    } else {
+      passes.addPass(createAssignLayouts({layouts}));
+    }
+    passes.addPass(createVerifyLayouts());
+    return passes.run(module);
+  }
+
+  LogicalResult addCosts(ModuleOp module, cost::CostReports &reports) {
+    AnnotateCostsOptions options;
+    options.tiles = tiles;
+    options.tokens = tokens;
+    options.target = target;
+    options.compute = compute;
+    options.device = device;
+    options.cluster = cluster;
+    options.calibration.assign(calibration.begin(), calibration.end());
+    options.splitBackward = schedule == "zb-h1" || schedule == "auto" || isStepPlanned();
+    options.timeModels = isStepPlanned();
+    auto made = std::make_shared<cost::CostReports>();
+    PassManager passes(&getContext());
+    passes.addPass(createAnnotateCosts(options, made, files));
+    if (failed(passes.run(module)))
+      return failure();
+    reports = std::move(*made);
+    return success();
   }
 
   std::shared_ptr<plan::ModePlans> found;
   std::shared_ptr<plan::RankReport> report = std::make_shared<plan::RankReport>();
+  std::shared_ptr<cost::CostReports> costs;
   std::shared_ptr<cost::InputFiles> files = std::make_shared<cost::InputFiles>();
   planner::RankLimits limits;
 };
@@ -133,9 +218,10 @@ std::unique_ptr<Pass> createSearchModePlans(const SearchModePlansOptions &option
 std::unique_ptr<Pass> createSearchRanks(const SearchRanksOptions &options,
                                         std::shared_ptr<plan::ModePlans> found,
                                         std::shared_ptr<plan::RankReport> report,
+                                        std::shared_ptr<cost::CostReports> costs,
                                         std::shared_ptr<cost::InputFiles> files) {
   return std::make_unique<SearchRanks>(options, std::move(found), std::move(report),
-                                       std::move(files));
+                                       std::move(costs), std::move(files));
 }
 
 std::unique_ptr<Pass> createSearchPlan(const SearchPlanOptions &options,

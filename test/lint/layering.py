@@ -46,7 +46,7 @@ MAY = {
     "passes/schedule": ["dialects", "passes/common", "runtime/planner/model", "runtime/program", "runtime/schedule"],
     "passes/layout": ["dialects", "passes/common", "passes/lower", "passes/schedule", "passes/shard/LayerLayouts", "runtime/planner/model", "runtime/planner/step",
                       "runtime/program", "runtime/schedule"],
-    "passes/plan": ["dialects", "passes/common", "passes/cost", "passes/layout", "runtime/batching", "runtime/planner", "runtime/program",
+    "passes/plan": ["dialects", "passes/common", "passes/cost", "passes/layout", "passes/shard/Passes", "passes/shard/search/Passes", "runtime/batching", "runtime/planner", "runtime/program",
                     "runtime/schedule", "runtime/support"],
     "passes/export": ["dialects", "passes/common", "passes/layout", "passes/lower", "passes/schedule", "passes/shard/LayerLayouts", "runtime/planner/step",
                       "runtime/program", "runtime/schedule"],

@@ -67,7 +67,7 @@ public:
                  << adapterText(record->laidOut.program->program)
                  << quantizedText(record->laidOut.program->program);
     if (options.ranks > 0)
-      llvm::outs() << rankTable(record->ranks);
+      llvm::outs() << rankTable(record->ranks, options.withoutParts);
     return failed(flush("writing the stage table")) || failed(writeFiles()) ? 1 : 0;
   }
 

@@ -87,10 +87,9 @@ void describeRanks(CLI::App &app, Options &o) {
       app, "--zero", o.zero, {0, 1, -1},
       "1: the replicas divide the optimizer's moments, and its float32 values where the "
       "model computes in bfloat16, among themselves (ZeRO-1); with --ranks also auto");
-  app.add_option("--model-parallel", o.modelParallel,
-                 "ranks that run a stage of a replica together, as its parts")
-      ->capture_default_str()
-      ->check(rt::wholeNumber(1, 65536));
+  addNumberOrAuto(
+      app, "--model-parallel", o.modelParallel, {1, 65536, 0},
+      "ranks that run a stage of a replica together, as its parts; with --ranks also auto");
   app.add_option("--layouts", o.layouts,
                  "with --model-parallel: what the parts do: search, a file that says how they hold "
                  "parameters (JSON), or none, and all of them do the same")
@@ -101,7 +100,8 @@ void describeRanks(CLI::App &app, Options &o) {
                  "default the least time of a micro-batch for all of it")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--ranks", o.ranks,
-                 "ranks to divide into stages and replicas, and whether with --zero, by search")
+                 "ranks to divide into parts, stages and replicas, and whether with --zero, by "
+                 "search")
       ->check(rt::wholeNumber(1, mostRanks));
   app.add_option("--groups", o.groups,
                  "with --ranks: micro-batches of a step, of all replicas together")
@@ -290,6 +290,7 @@ std::string checkRanks(const CLI::App &app, Options &options) {
       return "--groups needs --ranks; a replica's own are --microbatches";
     for (auto [flag, isAuto] : {std::pair("--stages", options.stages == 0),
                                 {"--data-parallel", options.dataParallel == 0},
+                                {"--model-parallel", options.modelParallel == 0},
                                 {"--zero", options.zero < 0}})
       if (isAuto)
         return std::string(flag) + " auto needs --ranks";
@@ -304,33 +305,46 @@ std::string checkRanks(const CLI::App &app, Options &options) {
     return "--ranks needs --groups, the micro-batches of a step of all replicas together";
   options.stages = isGiven("--stages") ? options.stages : 0;
   options.dataParallel = isGiven("--data-parallel") ? options.dataParallel : 0;
+  options.modelParallel = isGiven("--model-parallel") ? options.modelParallel : 0;
   // These need matrices whole, which shares of the optimizer's state are not.
   const bool needsMatrices = options.optimizer == "muon" || options.optimizer == "adafactor";
   options.zero = isGiven("--zero") ? options.zero : needsMatrices ? 0 : -1;
   return "";
 }
 
-/// What is wrong with what the parts of stages do; empty: nothing.
-std::string checkLayouts(const CLI::App &app, const Options &options) {
-  if (options.modelParallel == 1) {
-    for (const char *flag : {"--layouts", "--layout-price"})
-      if (app.count(flag) > 0)
-        return std::string(flag) + " needs --model-parallel, the number of parts of a stage";
-    return "";
-  }
-  if (app.count("--layout-price") > 0 && options.layouts != "search")
-    return "--layout-price is of layouts that are searched; leave it or --layouts out";
-  if (app.count("--ranks") > 0)
-    return "--ranks divides ranks into stages and replicas, and no stage into parts; leave out "
-           "--model-parallel, or say --stages and --data-parallel";
-  if (!options.dividesStages())
+/// The flag that parts which differ do not go together with; empty: there is none.
+std::string againstParts(const Options &options) {
+  if (options.layouts == "none")
     return "";
   for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host" && !options.dryRun),
                                {"--schedule per-step", options.schedule == "per-step"},
-                               {"--emit-length-groups", !options.emitLengthGroups.empty()}})
+                               {"--emit-length-groups", !options.emitLengthGroups.empty()},
+                               {"--quantize-frozen", // with a number: checkQuantizeOptions
+                                options.modelParallel == 0 && !options.quantizeFrozen.empty()}})
     if (isWrong)
-      return std::string(flag) + " does not go together with parts that differ yet; --layouts none "
-                                 "lets all parts do the same";
+      return flag;
+  return "";
+}
+
+/// What is wrong with what the parts of stages do; empty: nothing. Where their number is to be
+/// searched, but they cannot be used, there is one.
+std::string checkLayouts(const CLI::App &app, Options &options) {
+  std::string given;
+  for (const char *flag : {"--layouts", "--layout-price"})
+    if (given.empty() && app.count(flag) > 0)
+      given = flag;
+  if (options.modelParallel == 1)
+    return given.empty() ? "" : given + " needs --model-parallel, the number of parts of a stage";
+  if (app.count("--layout-price") > 0 && options.layouts != "search")
+    return "--layout-price is of layouts that are searched; leave it or --layouts out";
+  const std::string wrong = againstParts(options);
+  if (wrong.empty())
+    return "";
+  if (options.modelParallel > 1 || !given.empty())
+    return wrong + " does not go together with parts that differ yet; --layouts none lets all "
+                   "parts do the same";
+  options.modelParallel = 1;
+  options.withoutParts = wrong;
   return "";
 }
 

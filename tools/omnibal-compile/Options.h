@@ -16,11 +16,12 @@ struct Options {
   /// Of several training modes the largest caps; each mode has its own micro-batches.
   int64_t tiles = 0, tokens = 0, microbatches = 4;
   int64_t stages = 1, dataParallel = 1, zero = 0;
-  int64_t modelParallel = 1;      ///< ranks that run a stage together
+  int64_t modelParallel = 1; ///< ranks that run a stage together; as stages
+  std::string withoutParts;  ///< with ranks: what parts do not go together with, empty: nothing
   std::string layouts = "search"; ///< of what they do: search, none or a file
   double layoutPrice = -1;        ///< of layouts that are searched
-  /// To divide into stages and replicas, of which 0 are as many as is best (of zero: -1); 0: the
-  /// division is given.
+  /// To divide into parts, stages and replicas, of which 0 are as many as is best (of zero: -1); 0:
+  /// the division is given.
   int64_t ranks = 0;
   int64_t groups = 0; ///< with ranks: micro-batches of a step, of all replicas
   /// The length groups of `batches`, where it has some; one is no more than caps and micro-batches.

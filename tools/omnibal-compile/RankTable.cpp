@@ -2,6 +2,7 @@
 #include "tools/report/TextTable.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+#include <set>
 
 namespace omnibal::compile {
 namespace {
@@ -16,32 +17,50 @@ std::string outcome(const plan::RankCandidate &candidate) {
     return "chosen";
   if (candidate.stepNs)
     return candidate.ruledOut.empty() ? "slower" : candidate.ruledOut;
+  if (candidate.isRefused)
+    return "cannot be divided";
   return candidate.isInfeasible ? "does not fit" : candidate.ruledOut;
+}
+
+/// Reasons, a line each. Divisions that are refused for their number of parts say so once.
+std::string reasons(const plan::RankReport &report) {
+  std::string text;
+  std::set<std::pair<int64_t, std::string>> refused;
+  for (const plan::RankCandidate &candidate : report.candidates) {
+    const planner::RankDivision &division = candidate.division;
+    if (candidate.isInfeasible)
+      text +=
+          llvm::formatv("{0} x {1} x {2}{3}: {4}\n", division.parts, division.stages,
+                        division.replicas, division.zero ? " with ZeRO-1" : "", candidate.ruledOut);
+    else if (candidate.isRefused && refused.insert({division.parts, candidate.ruledOut}).second)
+      text += llvm::formatv("{0} parts: {1}\n", division.parts, candidate.ruledOut);
+  }
+  return text;
 }
 
 } // namespace
 
-std::string rankTable(const plan::RankReport &report) {
+std::string rankTable(const plan::RankReport &report, const std::string &withoutParts) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::formatv("\ndivisions of {0} ranks, {1} micro-batches a step:\n", report.limits.ranks,
                        report.limits.groups);
   std::vector<std::vector<std::string>> rows = {
-      {"stages", "replicas", "ZeRO-1", "micro-batches", "predicted step", "bound", ""}};
+      {"parts", "stages", "replicas", "ZeRO-1", "micro-batches", "predicted step", "bound", ""}};
   for (const plan::RankCandidate &candidate : report.candidates) {
     const planner::RankDivision &division = candidate.division;
-    rows.push_back({std::to_string(division.stages), std::to_string(division.replicas),
-                    division.zero ? "yes" : "no", std::to_string(division.microbatches),
+    const bool hasBound = !candidate.isInfeasible && !candidate.isRefused;
+    rows.push_back({std::to_string(division.parts), std::to_string(division.stages),
+                    std::to_string(division.replicas), division.zero ? "yes" : "no",
+                    std::to_string(division.microbatches),
                     candidate.stepNs ? milliseconds(*candidate.stepNs) : "-",
-                    candidate.isInfeasible ? "-" : milliseconds(candidate.boundNs),
-                    outcome(candidate)});
+                    hasBound ? milliseconds(candidate.boundNs) : "-", outcome(candidate)});
   }
   out << report::textTable(rows, report::Align::Right);
-  for (const plan::RankCandidate &candidate : report.candidates)
-    if (candidate.isInfeasible)
-      out << llvm::formatv("{0} x {1}{2}: {3}\n", candidate.division.stages,
-                           candidate.division.replicas,
-                           candidate.division.zero ? " with ZeRO-1" : "", candidate.ruledOut);
+  out << reasons(report);
+  if (!withoutParts.empty())
+    out << "stages have one part, as " << withoutParts
+        << " does not go together with parts that differ yet\n";
   const auto least = static_cast<double>(std::max<int64_t>(1, report.boundNs));
   out << llvm::formatv("no plan of any division takes less than {0} (gap {1:f2}%)\n",
                        milliseconds(report.boundNs),

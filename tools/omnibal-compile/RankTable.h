@@ -7,7 +7,8 @@
 namespace omnibal::compile {
 
 /// One line a division: predicted step and bound, or why it has none; then the bound of all.
-std::string rankTable(const plan::RankReport &report);
+/// `withoutParts`: the flag because of which no division has parts, if there is one.
+std::string rankTable(const plan::RankReport &report, const std::string &withoutParts);
 
 } // namespace omnibal::compile
 #endif // TOOLS_OMNIBAL_COMPILE_RANKTABLE_H

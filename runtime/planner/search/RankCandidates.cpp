@@ -10,21 +10,39 @@ bool allows(const std::optional<int64_t> &given, int64_t value) {
   return !given || *given == value;
 }
 
-} // namespace
+std::vector<int64_t> partsOf(const RankLimits &limits) {
+  if (limits.parts)
+    return {*limits.parts};
+  std::vector<int64_t> usual;
+  for (int64_t parts : usualParts)
+    if (!limits.node || parts <= limits.node->ranks)
+      usual.push_back(parts);
+  return usual;
+}
 
-std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers) {
-  std::vector<RankDivision> result;
-  for (int64_t stages = 1; stages <= std::min(limits.ranks, layers); ++stages) {
-    if (limits.ranks % stages != 0)
+void addDivisions(const RankLimits &limits, int64_t layers, int64_t parts,
+                  std::vector<RankDivision> &to) {
+  const int64_t teams = limits.ranks / parts; // of ranks that run a stage together
+  for (int64_t stages = 1; stages <= std::min(teams, layers); ++stages) {
+    if (teams % stages != 0)
       continue;
-    const int64_t replicas = limits.ranks / stages;
+    const int64_t replicas = teams / stages;
     if (limits.groups % replicas != 0 || !allows(limits.stages, stages) ||
         !allows(limits.replicas, replicas))
       continue;
     for (int64_t zero = 0; zero <= (replicas > 1 ? 1 : 0); ++zero)
       if (allows(limits.zero, zero))
-        result.push_back({stages, replicas, zero, limits.groups / replicas});
+        to.push_back({stages, replicas, zero, limits.groups / replicas, parts});
   }
+}
+
+} // namespace
+
+std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers) {
+  std::vector<RankDivision> result;
+  for (int64_t parts : partsOf(limits))
+    if (limits.ranks % parts == 0)
+      addDivisions(limits, layers, parts, result);
   return result;
 }
 
@@ -32,6 +50,7 @@ Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::opti
   cluster.stages = division.stages;
   cluster.dataParallel = division.replicas;
   cluster.zero = division.zero;
+  cluster.parts = division.parts;
   if (!cluster.memoryBytes.empty())
     cluster.memoryBytes.assign(division.stages, cluster.memoryBytes.front());
   if (node)

@@ -1,11 +1,16 @@
-//===- RankCandidates.h - The ways to divide ranks into stages and replicas -------------------===//
+//===- RankCandidates.h - The ways to divide ranks into parts, stages and replicas -----------===//
 #ifndef RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
 #define RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
 
 #include "runtime/planner/model/Node.h"
 #include <optional>
+#include <vector>
 
 namespace omnibal::planner {
+
+/// Ranks that may run a stage together, where nobody says how many; more than those of a machine
+/// talk over links that are too slow for them.
+inline constexpr int64_t usualParts[] = {1, 2, 4, 8};
 
 /// How many ranks there are, what a step is, and what of the division is decided already.
 struct RankLimits {
@@ -13,16 +18,17 @@ struct RankLimits {
   int64_t groups = 1; ///< packed micro-batches of a step, of all replicas
   std::optional<int64_t> stages, replicas, zero;
   std::optional<Node> node;
+  std::optional<int64_t> parts = 1; ///< of a stage; none: those of `usualParts` that a node holds
 };
 
-/// stages x replicas ranks; every replica has `microbatches` in a step.
+/// parts x stages x replicas ranks; every replica has `microbatches` in a step.
 struct RankDivision {
-  int64_t stages = 1, replicas = 1, zero = 0, microbatches = 1;
+  int64_t stages = 1, replicas = 1, zero = 0, microbatches = 1, parts = 1;
 };
 
 /// Returns every division that leaves no rank idle and gives all replicas equally many
 /// micro-batches, with at most `layers` stages; with and without ZeRO-1 where several replicas
-/// could divide something.
+/// could divide something. Those of fewer parts come first.
 std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers);
 
 /// Returns the cluster of a division: the limit of the first stage for all, and the links as they

@@ -260,7 +260,7 @@ class Refused(OutcomeCase):
                             ((*given, "--schedule", "per-step"), "--schedule"), (("--model-parallel", "2", "--target", "cuda"), "--target"),
                             (("--layouts", file_of("key-heads")), "--model-parallel"), (("--layout-price", "1"), "--model-parallel"),
                             ((*given, "--layout-price", "1"), "--layout-price"), (("--model-parallel", "2", "--layouts", "nothing"), "--layouts"),
-                            ((*given, "--ranks", "4", "--groups", "4"), "--ranks")):
+                            ((*given, "--ranks", "3", "--groups", "4"), "--model-parallel")):
             with self.subTest(flags=flags):
                 self.assertIn(says, self.compile(*flags))
 

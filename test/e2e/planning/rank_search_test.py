@@ -17,7 +17,8 @@ BIN, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "tiny-internvl", "model.onnx")
 CAPS = ("--tiles", "4", "--tokens", "128")
 LAYERS = 14
-ROW = re.compile(r" +(\d+) +(\d+) +(yes|no) +(\d+) +(\S+)(?: ms)? +(\S+)(?: ms)?  (.*)")
+PARTS = (1, 2, 4, 8)
+ROW = re.compile(r" +(\d+) +(\d+) +(\d+) +(yes|no) +(\d+) +(\S+)(?: ms)? +(\S+)(?: ms)?  (.*)")
 
 
 def run_compiler(*arguments):
@@ -33,8 +34,8 @@ def compile_model(*arguments, code=0):
 
 
 def divisions(ranks, groups):
-    return [(stages, ranks // stages, zero) for stages in range(1, min(ranks, LAYERS) + 1) if ranks % stages == 0
-            for zero in (0, 1) if groups % (ranks // stages) == 0 and (zero == 0 or ranks > stages)]
+    return [(parts, stages, replicas, zero) for parts in PARTS for stages in range(1, LAYERS + 1) for replicas in range(1, ranks + 1)
+            for zero in (0, 1) if parts * stages * replicas == ranks and groups % replicas == 0 and (zero == 0 or replicas > 1)]
 
 
 def predicted(text):
@@ -45,7 +46,7 @@ def rows(text):
     return [match.groups() for match in map(ROW.fullmatch, text.splitlines()) if match]
 
 
-class RankSearch(unittest.TestCase):
+class RankCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.work = tempfile.mkdtemp(prefix="omnibal-ranks-")
@@ -59,30 +60,48 @@ class RankSearch(unittest.TestCase):
             json.dump(value, file)
         return self.path(name)
 
+    def fast_parts(self):
+        """Links that make many parts pay."""
+        slow = {"latency_ns": 3_000_000, "bytes_per_s": 20_000_000}
+        return self.write("parts.json", {"link": slow, "data_parallel": slow, "parts": {"latency_ns": 0, "bytes_per_s": 10**14}})
+
+    def flags_by_hand(self, division, groups, flags):
+        """What asks for a division; other flags stay, as far as they make sense for it."""
+        parts, stages, replicas, zero = division
+        kept = ["--model-parallel", parts, "--stages", stages, "--data-parallel", replicas, "--zero", zero, "--microbatches", groups // replicas]
+        for flag, value in zip(flags[::2], flags[1::2]):
+            if flag == "--cluster":
+                with open(value, encoding="utf-8") as file:
+                    cluster = json.load(file)
+                value = self.write("known.json", {**cluster, "stages": stages, "data_parallel": {**cluster["data_parallel"], "size": replicas}})
+            if flag not in ("--model-parallel", "--stages", "--data-parallel", "--zero") and not (parts == 1 and flag.startswith("--layout")):
+                kept += [flag, value]
+        return kept
+
+
+class Choice(RankCase):
     def by_hand(self, ranks, groups, *flags):
         """Predicted milliseconds of each division; None: it has no plan."""
         steps = {}
-        for stages, replicas, zero in divisions(ranks, groups):
-            result = run_compiler("--stages", stages, "--data-parallel", replicas, "--zero", zero, "--microbatches", groups // replicas,
-                                  "--dry-run", *flags)
+        for division in divisions(ranks, groups):
+            result = run_compiler(*self.flags_by_hand(division, groups, flags), "--dry-run")
             self.assertIn(result.returncode, (0, 1), result.stderr)
             if result.returncode == 1:
                 self.assertIn("infeasible", result.stderr)
-            steps[stages, replicas, zero] = predicted(result.stdout) if result.returncode == 0 else None
+            steps[division] = predicted(result.stdout) if result.returncode == 0 else None
         return steps
 
     def check(self, ranks, groups, *flags):
         steps = self.by_hand(ranks, groups, *flags)
         text = compile_model("--ranks", ranks, "--groups", groups, "--dry-run", *flags)
-        table = {(int(stages), int(replicas), int(zero == "yes")): (step, outcome)
-                 for stages, replicas, zero, _, step, _, outcome in rows(text)}
+        table = {(*map(int, numbers), int(zero == "yes")): (step, outcome) for *numbers, zero, _, step, _, outcome in rows(text)}
         self.assertEqual(set(table), set(steps), text)
         best = min(step for step in steps.values() if step is not None)
         self.assertAlmostEqual(predicted(text), best, delta=0.011)
         for division, (step, outcome) in table.items():
             if outcome == "does not fit":
                 self.assertIsNone(steps[division], text)
-                self.assertIn(f"{division[0]} x {division[1]}{' with ZeRO-1' if division[2] else ''}: infeasible", text)
+                self.assertIn(f"{' x '.join(map(str, division[:3]))}{' with ZeRO-1' if division[3] else ''}: infeasible", text)
             elif outcome.startswith("its bound"):
                 self.assertGreaterEqual(steps[division] or best, best)
             elif "far behind" not in outcome:
@@ -97,7 +116,7 @@ class RankSearch(unittest.TestCase):
         chosen = set()
         for number, (ranks, groups, flags) in enumerate([
                 (4, 8, ()), (6, 12, ()), (4, 4, ("--schedule", "zb-h1")), (4, 8, ("--memory-limit-bytes", 6_500_000)),
-                (8, 16, ("--memory-limit-bytes", 4_000_000))]):
+                (8, 16, ("--memory-limit-bytes", 4_000_000)), (4, 4, ("--cluster", self.fast_parts(), "--layout-price", 1))]):
             chosen.add(self.check(ranks, groups, *flags)[0])
         # Gradients over a slow link cost more than messages between stages.
         cluster = self.write("slow.json", slow)
@@ -105,28 +124,74 @@ class RankSearch(unittest.TestCase):
         given = self.write("given.json", {"stages": 4, **slow})
         by_hand = compile_model("--stages", 4, "--cluster", given, "--microbatches", 8, "--dry-run")
         self.assertEqual(predicted(text), predicted(by_hand))
-        self.assertIn(("4", "1", "no"), [row[:3] for row in rows(text) if row[-1] == "chosen"])
+        self.assertIn(("1", "4", "1", "no"), [row[:4] for row in rows(text) if row[-1] == "chosen"])
         self.assertGreaterEqual(len(chosen), 2, "every case chose the same division")
-
-    def test_the_program_is_that_of_the_division_by_hand(self):
-        compile_model("--ranks", 4, "--groups", 8, "--stages", 2, "--zero", 1, "-o", self.path("searched"))
-        compile_model("--stages", 2, "--data-parallel", 2, "--zero", 1, "--microbatches", 4, "-o", self.path("given"))
-        names = sorted(os.listdir(self.path("given")))
-        self.assertEqual(names, sorted(os.listdir(self.path("searched"))))
-        same, different, lacking = filecmp.cmpfiles(self.path("given"), self.path("searched"), names, shallow=False)
-        self.assertEqual((different, lacking), ([], []))
-        self.assertEqual(same, names)
+        self.assertGreaterEqual(len({parts for parts, *_ in chosen}), 2, "every case chose the same number of parts")
 
     def test_a_schedule_by_search_is_searched_where_it_can_win(self):
         text = compile_model("--ranks", 4, "--groups", 8, "--schedule", "auto", "--memory-limit-bytes", 8_000_000, "--dry-run")
         steps = self.by_hand(4, 8, "--schedule", "auto", "--memory-limit-bytes", 8_000_000)
         self.assertAlmostEqual(predicted(text), min(filter(None, steps.values())), delta=0.011)
 
+
+class Programs(RankCase):
+    def assertSameProgram(self, one, other):
+        names = sorted(os.listdir(self.path(one)))
+        self.assertEqual(names, sorted(os.listdir(self.path(other))))
+        same, different, lacking = filecmp.cmpfiles(self.path(one), self.path(other), names, shallow=False)
+        self.assertEqual((different, lacking), ([], []))
+        self.assertEqual(same, names)
+
+    def test_the_program_is_that_of_the_division_by_hand(self):
+        chosen = set()
+        for number, flags in enumerate([
+                ("--stages", 2, "--zero", 1), ("--model-parallel", 2), ("--model-parallel", 2, "--stages", 1, "--zero", 1),
+                ("--model-parallel", 2, "--zero", 1, "--layout-price", 1), ("--model-parallel", 4, "--schedule", "zb-h1"),
+                ("--cluster", self.fast_parts(), "--layout-price", 1), ("--model-parallel", "auto", "--stages", 2, "--data-parallel", 1),
+                ("--model-parallel", 2, "--layouts", os.path.join(DATA, "layouts", "tiny-internvl-key-heads.json")),
+                ("--model-parallel", 2, "--layouts", "none"), ("--model-parallel", 2, "--memory-limit-bytes", 6_500_000)]):
+            with self.subTest(flags=flags):
+                searched, given = f"searched-{number}", f"given-{number}"
+                text = compile_model("--ranks", 4, "--groups", 8, *flags, "-o", self.path(searched))
+                [division] = [(*map(int, row[:3]), int(row[3] == "yes")) for row in rows(text) if row[-1] == "chosen"]
+                chosen.add(division)
+                compile_model(*self.flags_by_hand(division, 8, flags), "-o", self.path(given))
+                self.assertSameProgram(given, searched)
+        self.assertGreaterEqual(len({parts for parts, *_ in chosen}), 3, chosen)
+        self.assertTrue(any(parts > 1 and zero for parts, _, _, zero in chosen), chosen)
+
+
+class Flags(RankCase):
     def test_what_is_given_stays(self):
         text = compile_model("--ranks", 4, "--groups", 8, "--data-parallel", 2, "--zero", "auto", "--stages", "auto", "--dry-run")
-        self.assertEqual({row[:2] for row in rows(text)}, {("2", "2")})
+        self.assertEqual({row[:3] for row in rows(text)}, {("1", "2", "2"), ("2", "1", "2")})
         text = compile_model("--ranks", 4, "--groups", 8, "--zero", 1, "--dry-run")
-        self.assertEqual({row[2] for row in rows(text)}, {"yes"})
+        self.assertEqual({row[3] for row in rows(text)}, {"yes"})
+        for parts, found in ((1, {"1"}), (2, {"2"}), ("auto", {"1", "2", "4"})):
+            text = compile_model("--ranks", 4, "--groups", 8, "--model-parallel", parts, "--dry-run")
+            self.assertEqual({row[0] for row in rows(text)}, found)
+        # Other numbers than the usual ones may be said.
+        text = compile_model("--ranks", 3, "--groups", 3, "--model-parallel", 3, "--dry-run")
+        self.assertEqual({row[:3] for row in rows(text)}, {("3", "1", "1")})
+
+    def test_parts_are_those_that_a_node_holds(self):
+        links = {"latency_ns": 1000, "bytes_per_s": 10_000_000_000}
+        for ranks, found in ((1, {"1"}), (2, {"1", "2"}), (3, {"1", "2"}), (4, {"1", "2", "4"})):
+            cluster = self.write("node.json", {"node": {"ranks": ranks, **links}})
+            text = compile_model("--ranks", 4, "--groups", 8, "--cluster", cluster, "--dry-run")
+            self.assertEqual({row[0] for row in rows(text)}, found)
+
+    def test_where_parts_cannot_be_used_there_is_one(self):
+        for flags, why in ((("--target", "cuda"), "--target cuda"), (("--schedule", "per-step", "--stages", 2), "--schedule per-step")):
+            text = compile_model("--ranks", 2, "--groups", 2, *flags, "--dry-run")
+            self.assertEqual({row[0] for row in rows(text)}, {"1"})
+            self.assertIn(f"stages have one part, as {why} does not go together with parts that differ yet", text)
+            said = compile_model("--ranks", 2, "--groups", 2, "--model-parallel", 2, *flags, "--dry-run", code=2)
+            self.assertIn(f"{why} does not go together with parts that differ yet", said)
+        # Layouts that an optimizer cannot have are found on the way.
+        text = compile_model("--ranks", 2, "--groups", 2, "--optimizer", "adafactor", "--layout-price", 1, "--dry-run")
+        self.assertEqual({row[0] for row in rows(text) if row[-1] == "cannot be divided"}, {"2"}, text)
+        self.assertIn("2 parts: --optimizer adafactor: layouts split this parameter", text)
 
     def test_a_node_makes_links_fast(self):
         slow = {"latency_ns": 1_000_000, "bytes_per_s": 50_000_000}
@@ -145,13 +210,22 @@ class RankSearch(unittest.TestCase):
     def test_refusals(self):
         cluster = self.write("uneven.json", {"stages": 2, "memory_bytes": [1_000_000_000, 2_000_000_000]})
         node = self.write("half.json", {"stages": 1, "node": {"ranks": 2}})
+        layouts = self.write("layouts.json", {"format": "omnibal.layouts/1", "parameters": [{"match": "nothing", "layout": "whole"}]})
         for words, flags, code in (
                 ("--ranks needs --groups", ("--ranks", 4), 2),
                 ("--groups needs --ranks", ("--groups", 4), 2),
                 ("--stages auto needs --ranks", ("--stages", "auto"), 2),
                 ("--zero auto needs --ranks", ("--zero", "auto"), 2),
+                ("--model-parallel auto needs --ranks", ("--model-parallel", "auto"), 2),
+                ("stages of 3 parts cannot be made of 4 ranks; let --model-parallel be a divisor of 4, or auto",
+                 ("--ranks", 4, "--groups", 4, "--model-parallel", 3, "--dry-run"), 1),
+                ("no division of 4 ranks gives", ("--ranks", 4, "--groups", 4, "--model-parallel", 2, "--stages", 4, "--dry-run"), 1),
+                ("no parameter's name matches 'nothing'", ("--ranks", 2, "--groups", 2, "--layouts", layouts, "--dry-run"), 1),
+                ("--optimizer adafactor: layouts split this parameter",
+                 ("--ranks", 2, "--groups", 2, "--model-parallel", 2, "--optimizer", "adafactor", "--layout-price", 1, "--dry-run"), 1),
+                ("--layouts needs --model-parallel", ("--ranks", 2, "--groups", 2, "--model-parallel", 1, "--layouts", layouts, "--dry-run"), 2),
                 ("--microbatches is about replicas that are known", ("--ranks", 4, "--groups", 4, "--microbatches", 4), 2),
-                ("no division of 4 ranks", ("--ranks", 4, "--groups", 3, "--stages", 2, "--dry-run"), 1),
+                ("no division of 4 ranks", ("--ranks", 4, "--groups", 3, "--stages", 2, "--model-parallel", 1, "--dry-run"), 1),
                 ("no division of 4 ranks has a plan", ("--ranks", 4, "--groups", 4, "--memory-limit-bytes", 1000, "--dry-run"), 1),
                 ("all ranks have the same memory", ("--ranks", 4, "--groups", 4, "--cluster", cluster, "--dry-run"), 1),
                 ("node: `latency_ns` is missing", ("--cluster", node, "--dry-run"), 1)):

@@ -3,33 +3,44 @@
 #include "runtime/planner/search/RankCandidates.h"
 #include "runtime/planner/search/Search.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
+#include <array>
 #include <gtest/gtest.h>
 #include <set>
-#include <tuple>
 
 using namespace omnibal::planner;
 
 namespace {
 
-using Numbers = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+using Numbers = std::array<int64_t, 5>;
+
+/// Whether parts, stages, replicas and micro-batches of a division are as the limits say.
+bool isPossible(const RankLimits &limits, const Numbers &numbers) {
+  const auto [parts, stages, replicas, zero, microbatches] = numbers;
+  const bool isUsual = parts == 1 || parts == 2 || parts == 4 || parts == 8;
+  const bool areParts = limits.parts ? *limits.parts == parts
+                                     : isUsual && (!limits.node || parts <= limits.node->ranks);
+  return areParts && parts * stages * replicas == limits.ranks &&
+         microbatches * replicas == limits.groups && (zero == 0 || replicas > 1) &&
+         limits.stages.value_or(stages) == stages &&
+         limits.replicas.value_or(replicas) == replicas && limits.zero.value_or(zero) == zero;
+}
 
 /// Everything that is possible, from the definition and not from divisors.
 std::set<Numbers> allDivisions(const RankLimits &limits, int64_t layers) {
   std::set<Numbers> all;
-  for (int64_t stages = 1; stages <= layers; ++stages)
-    for (int64_t replicas = 1; replicas <= limits.ranks; ++replicas)
-      for (int64_t zero = 0; zero <= 1; ++zero)
-        for (int64_t microbatches = 1; microbatches <= limits.groups; ++microbatches)
-          if (stages * replicas == limits.ranks && microbatches * replicas == limits.groups &&
-              (zero == 0 || replicas > 1) && limits.stages.value_or(stages) == stages &&
-              limits.replicas.value_or(replicas) == replicas && limits.zero.value_or(zero) == zero)
-            all.insert({stages, replicas, zero, microbatches});
+  for (int64_t parts = 1; parts <= limits.ranks; ++parts)
+    for (int64_t stages = 1; stages <= layers; ++stages)
+      for (int64_t replicas = 1; replicas <= limits.ranks; ++replicas)
+        for (int64_t zero = 0; zero <= 1; ++zero)
+          if (const Numbers numbers = {parts, stages, replicas, zero, limits.groups / replicas};
+              isPossible(limits, numbers))
+            all.insert(numbers);
   return all;
 }
 
 TEST(RankCandidates, AreAllDivisionsThereAre) {
   Draw draw(1);
-  int64_t found = 0;
+  int64_t found = 0, ofParts = 0;
   for (int round = 0; round < 3000; ++round) {
     RankLimits limits;
     limits.ranks = draw(1, 24);
@@ -40,16 +51,25 @@ TEST(RankCandidates, AreAllDivisionsThereAre) {
       limits.replicas = draw(1, 6);
     if (draw.oneIn(3))
       limits.zero = draw(0, 1);
+    if (draw.oneIn(3))
+      limits.node = Node{draw(1, 9), {}};
+    if (draw.oneIn(2))
+      limits.parts.reset();
+    else if (draw.oneIn(2))
+      limits.parts = draw(1, 6);
     const int64_t layers = draw(1, 12);
     std::set<Numbers> listed;
     const std::vector<RankDivision> divisions = rankDivisions(limits, layers);
     for (const RankDivision &each : divisions)
-      listed.insert({each.stages, each.replicas, each.zero, each.microbatches});
+      listed.insert({each.parts, each.stages, each.replicas, each.zero, each.microbatches});
     EXPECT_EQ(listed.size(), divisions.size()) << "one is listed twice";
     EXPECT_EQ(listed, allDivisions(limits, layers)) << "round " << round;
     found += static_cast<int64_t>(listed.size());
+    for (const RankDivision &each : divisions)
+      ofParts += each.parts > 1;
   }
   EXPECT_GE(found, 1000);
+  EXPECT_GE(ofParts, 500);
 }
 
 TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
@@ -62,7 +82,7 @@ TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
     const auto layers = static_cast<int64_t>(problem.layers.size());
     const std::optional<Node> node =
         seed % 2 ? std::optional(Node{2, {0, 1'000'000'000}}) : std::nullopt;
-    for (const RankDivision &division : rankDivisions({4, 8, {}, {}, {}, node}, layers)) {
+    for (const RankDivision &division : rankDivisions({4, 8, {}, {}, {}, node, {}}, layers)) {
       Problem divided = problem;
       divided.cluster = clusterOf(problem.cluster, division, node);
       divided.microbatches = division.microbatches;
@@ -82,19 +102,24 @@ TEST(RankCandidates, ANodesLinkServesThoseItHolds) {
   cluster.memoryBytes = {7};
   const Node node{4, {10, 1000}};
   struct Case {
-    int64_t stages, replicas;
+    int64_t parts, stages, replicas;
     bool stagesInside, replicasInside;
   };
   // Nodes of ranks 0-3, 4-7 ..: three stages are ranks 0-2, 3-5 .. of which some are in two nodes.
-  for (const Case &each : {Case{1, 4, true, true}, Case{2, 2, true, true}, Case{4, 1, true, true},
-                           Case{2, 4, true, false}, Case{4, 2, true, false},
-                           Case{8, 1, false, false}, Case{3, 4, false, false}}) {
-    SCOPED_TRACE(std::to_string(each.stages) + " x " + std::to_string(each.replicas));
-    const Cluster divided = clusterOf(cluster, {each.stages, each.replicas, 0, 1}, node);
+  for (const Case &each :
+       {Case{1, 1, 4, true, true}, Case{1, 2, 2, true, true}, Case{1, 4, 1, true, true},
+        Case{1, 2, 4, true, false}, Case{1, 4, 2, true, false}, Case{1, 8, 1, false, false},
+        Case{1, 3, 4, false, false}, Case{2, 2, 1, true, true}, Case{2, 2, 2, true, false},
+        Case{4, 2, 1, false, false}}) {
+    SCOPED_TRACE(std::to_string(each.parts) + " x " + std::to_string(each.stages) + " x " +
+                 std::to_string(each.replicas));
+    const RankDivision division{each.stages, each.replicas, 0, 1, each.parts};
+    const Cluster divided = clusterOf(cluster, division, node);
+    EXPECT_EQ(divided.parts, each.parts);
     EXPECT_EQ(divided.link.latencyNs, each.stagesInside ? 10 : 1000);
     EXPECT_EQ(divided.dataParallelLink.latencyNs, each.replicasInside ? 10 : 1000);
     EXPECT_EQ(divided.memoryBytes, std::vector<int64_t>(each.stages, 7));
-    EXPECT_EQ(clusterOf(cluster, {each.stages, each.replicas, 0, 1}, {}).link.latencyNs, 1000);
+    EXPECT_EQ(clusterOf(cluster, division, {}).link.latencyNs, 1000);
   }
 }
 

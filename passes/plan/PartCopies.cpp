@@ -1,0 +1,81 @@
+#include "passes/plan/PartCopies.h"
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include "passes/common/ProblemAttributes.h"
+
+using namespace mlir;
+
+namespace omnibal::plan {
+namespace {
+
+constexpr llvm::StringLiteral passName = "omnibal-search-ranks";
+
+std::vector<Attribute> attributesIn(ModuleOp module) {
+  std::vector<Attribute> all;
+  for (Operation &top : *module.getBody())
+    top.walk([&](Operation *op) { all.push_back(op->getAttrDictionary()); });
+  return all;
+}
+
+} // namespace
+
+void PartCopy::emitSaid(MLIRContext *context) {
+  for (Diagnostic &each : said)
+    context->getDiagEngine().emit(std::move(each));
+  said.clear();
+}
+
+PartCopy &PartCopies::of(const planner::RankDivision &division) {
+  const bool isState = division.parts > 1 && division.zero > 0;
+  std::shared_ptr<PartCopy> &copy = copies[{division.parts, isState ? division.replicas : 1}];
+  if (!copy)
+    copy = make(division);
+  return *copy;
+}
+
+std::shared_ptr<PartCopy> PartCopies::make(const planner::RankDivision &division) {
+  auto copy = std::make_shared<PartCopy>();
+  ScopedDiagnosticHandler listen(module.getContext(), [&](Diagnostic &diagnostic) {
+    copy->said.push_back(std::move(diagnostic));
+    return success();
+  });
+  copy->module = module.clone();
+  const bool hasLayouts = succeeded(addLayouts(*copy, division));
+  if (hasLayouts)
+    if (std::shared_ptr<PartCopy> equal = findEqual(*copy, division.parts))
+      return equal;
+  if (!hasLayouts || failed(addCosts(*copy, division.parts)))
+    copy->module = {};
+  return copy;
+}
+
+LogicalResult PartCopies::addLayouts(PartCopy &copy, const planner::RankDivision &division) {
+  if (division.parts == 1)
+    return success();
+  writeCluster(*copy.module, planner::clusterOf(cluster, division, node));
+  if (failed(passes.addLayouts(*copy.module)))
+    return failure();
+  copy.layouts = attributesIn(*copy.module);
+  return success();
+}
+
+std::shared_ptr<PartCopy> PartCopies::findEqual(const PartCopy &copy, int64_t parts) const {
+  for (const auto &[key, other] : copies)
+    if (key.first == parts && other && other->module && other->layouts == copy.layouts)
+      return other;
+  return nullptr;
+}
+
+LogicalResult PartCopies::addCosts(PartCopy &copy, int64_t parts) {
+  if (parts > 1 && failed(passes.addCosts(*copy.module, copy.costs)))
+    return failure();
+  planner::Cluster all = cluster;
+  all.parts = parts;
+  writeCluster(*copy.module, all);
+  auto problem = readProblem(*copy.module, passName);
+  if (failed(problem))
+    return failure();
+  copy.problem = std::move(*problem);
+  return success();
+}
+
+} // namespace omnibal::plan
