@@ -205,10 +205,20 @@ private:
       for (const std::string &name : names)
         if (name != "keep" && !llvm::is_contained(others, name))
           others.push_back(name);
-    for (const std::string &name : others)
+    for (const std::string &name : others) {
       if (failed(addVariant(name)))
         return failure();
+      dropUnlessPartsMeet(name);
+    }
     return success();
+  }
+
+  /// What parts cannot run together is no choice.
+  void dropUnlessPartsMeet(const std::string &name) {
+    const Variant &variant = variants.at(name);
+    for (auto [names, call] : llvm::zip_equal(layerOptions, variant.graph.calls))
+      if (llvm::is_contained(names, name) && !partsMeet(*variant.module, call))
+        llvm::erase(names, name);
   }
 
   LogicalResult addVariant(const std::string &remat) {

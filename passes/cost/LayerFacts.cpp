@@ -183,4 +183,40 @@ std::vector<LayerFacts> readLayerFacts(ModuleOp module, const analysis::CallGrap
   return result;
 }
 
+namespace {
+
+using Moves = SmallVector<std::tuple<Attribute, Attribute, Attribute>>;
+
+/// Of every function that training runs, what is sent.
+SmallVector<Moves> movesOf(ModuleOp module, LayerFnOp callee) {
+  SmallVector<Moves> all;
+  for (std::optional<StringRef> name :
+       {std::optional<StringRef>(callee.getForward()), callee.getBackward(), callee.getInputGrad(),
+        callee.getWeightGrad()}) {
+    Moves &moves = all.emplace_back();
+    if (auto function = name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp())
+      function.walk([&](ReshardOp move) {
+        if (sends(moveOf(move.getFrom(), move.getTo())))
+          moves.push_back({move.getFrom(), move.getTo(), move.getWholeAttr()});
+      });
+  }
+  return all;
+}
+
+} // namespace
+
+bool partsMeet(ModuleOp module, const analysis::Call &call) {
+  std::optional<SmallVector<Moves>> first;
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  for (LayerFnOp callee : call.partCallees) {
+    if (!seen.insert(callee).second)
+      continue;
+    SmallVector<Moves> moves = movesOf(module, callee);
+    if (first && *first != moves)
+      return false;
+    first = std::move(moves);
+  }
+  return true;
+}
+
 } // namespace omnibal::cost

@@ -45,5 +45,9 @@ std::vector<LayerFacts> readLayerFacts(mlir::ModuleOp module, const analysis::Ca
                                        MicrobatchLoad load, int64_t floatBytes = 4,
                                        const std::string &kernels = "float32");
 
+/// Whether the functions of a call's parts make the same moves in the same order, which they wait
+/// for each other in. Parts of unlike shares may weigh otherwise what to recompute.
+bool partsMeet(mlir::ModuleOp module, const analysis::Call &call);
+
 } // namespace omnibal::cost
 #endif // PASSES_COST_LAYERFACTS_H

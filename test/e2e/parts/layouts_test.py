@@ -209,6 +209,13 @@ class Planned(OutcomeCase):
                 self.assertAlmostEqual(took[1] - took[0], 2 * 2 * 10**6, delta=4, msg=name)
                 self.assertAlmostEqual(took[2] - took[0], 2 * 2 * 420 * 64 * 4 / 2 * 1000, delta=4, msg=name)
 
+    def test_unlike_parts_recompute_what_they_can_together(self):
+        """Four heads on three parts: what is cheapest to recompute is not the same on all of them, and moves have to be."""
+        for remat in ("selective-1", "selective-2", "full"):
+            with self.subTest(remat=remat):
+                subprocess.run([f"{BIN}/omnibal-compile", f"{MODEL}/model.onnx", "--tiles", "4", "--tokens", "128", "--model-parallel", "3",
+                                "--layout-price", "1", "--remat", remat, "--dry-run"], check=True, stdout=subprocess.DEVNULL)
+
 
 class Refused(OutcomeCase):
     layouts = {}
