@@ -312,11 +312,13 @@ std::string checkRanks(const CLI::App &app, Options &options) {
   return "";
 }
 
-/// The flag that parts which differ do not go together with; empty: there is none.
+/// The flag that parts which differ do not go together with; empty: there is none. A number of them
+/// can be planned for devices; one that is searched is one that can be written.
 std::string againstParts(const Options &options) {
   if (options.layouts == "none")
     return "";
-  for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host" && !options.dryRun),
+  const bool plansOnly = options.dryRun && options.modelParallel > 1;
+  for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host" && !plansOnly),
                                {"--schedule per-step", options.schedule == "per-step"},
                                {"--emit-length-groups", !options.emitLengthGroups.empty()},
                                {"--quantize-frozen", // with a number: checkQuantizeOptions

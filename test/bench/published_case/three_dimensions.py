@@ -77,7 +77,7 @@ class Division:
             yield f"{PARTS} x {STAGES} x {REPLICAS}, Megatron's layouts, {name}", self.published(cuts), ""
         yield f"{PARTS} x {STAGES} x {REPLICAS}, Megatron's layouts, our cuts", step_of(self.given("--layouts", self.layouts)), ""
         yield f"{PARTS} x {STAGES} x {REPLICAS}, our layouts and cuts", step_of(self.given()), ""
-        for parts in (1, 2, 4, 8, "auto"):
+        for parts in (1, 2, 4, 8):
             text, seconds, peak = self.compile(CLUSTER, "--ranks", RANKS, "--groups", GROUPS, "--model-parallel", parts)
             yield f"{division_of(text)}: the best with {parts} parts", step_of(text), f"{seconds:.0f} s, {peak:.0f} MiB"
 
