@@ -24,6 +24,7 @@ static KernelTable buildTable() {
   addReduceKernels(table);
   addRopeKernels(table);
   addRowSquaresKernels(table);
+  addWordLossKernels(table);
   return table;
 }
 

@@ -44,6 +44,7 @@ void addRecurrentKernels(KernelTable &table);
 void addReduceKernels(KernelTable &table);
 void addRopeKernels(KernelTable &table);
 void addRowSquaresKernels(KernelTable &table);
+void addWordLossKernels(KernelTable &table);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_BACKENDS_HOST_REGISTRY_H
