@@ -35,7 +35,8 @@ public:
     SmallVector<bool> needed;
     for (Value operand : op->getOperands())
       needed.push_back(active.contains(operand));
-    bool isLoss = isa<LinearCrossEntropyOp, CrossEntropyOp, PreferenceLossOp>(op);
+    bool isLoss =
+        isa<LinearCrossEntropyOp, JoinedCrossEntropyOp, CrossEntropyOp, PreferenceLossOp>(op);
     SmallVector<Value> resultGradients;
     for (Value result : op->getResults())
       resultGradients.push_back(gradients.of.lookup(result));
@@ -68,7 +69,8 @@ public:
 
 private:
   /// A loss is where the sweep begins. The gradient op of a cross entropy gives losses and
-  /// gradients in one pass; the loss of pairs is known before their gradients are.
+  /// gradients in one pass; the loss of pairs, and that of words which parts share, is known before
+  /// their gradients are.
   LogicalResult visitLoss(Operation *op) {
     if (gradients.loss) {
       InFlightDiagnostic error = op->emitOpError("is the second loss of its layer");
@@ -92,6 +94,11 @@ private:
                                          Value(), loss.getBetaAttr(), loss.getSmoothingAttr()));
       return success();
     }
+    if (auto loss = dyn_cast<JoinedCrossEntropyOp>(op)) {
+      gradients.loss = loss.getLoss();
+      visitJoined(loss);
+      return success();
+    }
     auto loss = cast<LinearCrossEntropyOp>(op);
     Value bias = loss.getBias();
     auto gradient = LinearCrossEntropyGradOp::create(
@@ -105,6 +112,19 @@ private:
     if (Value dbias = gradient.getDbias())
       accumulate(bias, dbias);
     return success();
+  }
+
+  void visitJoined(JoinedCrossEntropyOp loss) {
+    Value bias = loss.getBias();
+    auto gradient = JoinedCrossEntropyGradOp::create(
+        builder, loss.getLoc(), loss.getHidden().getType(), loss.getWeight().getType(),
+        bias && active.contains(bias) ? bias.getType() : Type(), loss.getHidden(), loss.getWeight(),
+        bias, loss.getTargets(), loss.getStatistics(), Value(), loss.getScaleAttr(),
+        loss.getSmoothingAttr(), loss.getZAttr(), loss.getFirstAttr(), loss.getWordsAttr());
+    accumulate(loss.getHidden(), gradient.getDhidden());
+    accumulate(loss.getWeight(), gradient.getDweight());
+    if (Value dbias = gradient.getDbias())
+      accumulate(bias, dbias);
   }
 
   OpBuilder &builder;

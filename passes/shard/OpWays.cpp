@@ -102,16 +102,29 @@ LayoutAttr OpWays::splitOf(Operation *op, const ValueLetters &said, const DimLet
   return {};
 }
 
+/// Whether parts that are divided along the letters tell each other what whole results need.
+bool OpWays::joins(Operation *op, const DimLetters &run) const {
+  const std::optional<FactorRule> &rule = letters.ruleOf(op);
+  for (auto [letter, kind] : llvm::enumerate(rule->kinds)) {
+    const DimLetters leaves = letters.ofOp(op, static_cast<unsigned>(letter));
+    if (kind == LetterKind::Joined && llvm::is_contained(leaves, run.front()))
+      return true;
+  }
+  return false;
+}
+
 std::optional<Way> OpWays::along(Operation *op, const DimLetters &run) const {
   const std::optional<FactorRule> &rule = letters.ruleOf(op);
   if (!rule || run.empty())
     return std::nullopt;
   Way way;
   bool givesPartial = false;
+  const LayoutAttr without =
+      joins(op, run) ? LayoutAttr::whole(context) : LayoutAttr::partial(context);
   for (size_t i = 0; i < op->getNumResults(); ++i) {
     LayoutAttr split = splitOf(op, rule->results[i], run);
-    givesPartial |= !split;
-    way.layouts.push_back(split ? split : LayoutAttr::partial(context));
+    way.layouts.push_back(split ? split : without);
+    givesPartial |= way.layouts.back().isPartial();
   }
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     LayoutAttr split = splitOf(op, rule->operands[i], run);

@@ -40,6 +40,7 @@ public:
 
 private:
   LayoutAttr splitOf(mlir::Operation *op, const ValueLetters &said, const DimLetters &run) const;
+  bool joins(mlir::Operation *op, const DimLetters &run) const;
   void addRuns(mlir::Operation *op);
   bool isLegal(mlir::Operation *op, const Way &way) const;
 

@@ -152,12 +152,14 @@ LayoutAttr WayCheck::splitOf(const ValueLetters &letters) {
 }
 
 std::string WayCheck::checkSpan() {
-  bool sums = true;
+  bool sums = true, joins = true;
   for (unsigned each : span.letters) {
     const LetterKind kind = rule->kinds[each];
-    if (kind == LetterKind::Closed || (kind == LetterKind::Index && !span.isAll))
+    const bool isAddressed = kind == LetterKind::Index || kind == LetterKind::Joined;
+    if (kind == LetterKind::Closed || (isAddressed && !span.isAll))
       return "layout_c3: a dimension is split that the op does not divide";
     sums &= kind == LetterKind::Sum || kind == LetterKind::Index;
+    joins &= kind == LetterKind::Joined;
   }
   MLIRContext *context = op->getContext();
   LayoutAttr copied = LayoutAttr::copied(context), partial = LayoutAttr::partial(context);
@@ -166,11 +168,13 @@ std::string WayCheck::checkSpan() {
     LayoutAttr wanted = splitOf(rule->results[i]);
     if (!fault.empty())
       return fault;
+    if (!wanted && joins)
+      wanted = LayoutAttr::whole(context);
     if (!wanted && (!sums || !isFloat(result)))
       return "layout_c2: a result lacks the letter that is split, and the op does not add over it";
     givesPartial |= !wanted;
     wanted = wanted ? wanted : partial;
-    if (layouts[i] != wanted)
+    if (!agree(result, layouts[i], wanted))
       return llvm::formatv("layout_c2: result {0} must be {1}, not {2}", i, textOf(wanted),
                            textOf(layouts[i]));
   }

@@ -4,7 +4,7 @@
 // * whole operands give whole results;
 // * copied operands give copied results: every part does all of the work;
 // * along letters of its rule: what has them is split along them, other operands are copied, and
-//   results without them are partial;
+//   results without them are partial, or whole where the parts tell each other what these need;
 // * operands in which it is linear are partial, others copied, and results partial.
 // Integers have no gradient, so whole and copied are the same for them.
 //

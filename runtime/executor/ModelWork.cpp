@@ -7,8 +7,11 @@
 namespace omnibal::rt {
 namespace {
 
-/// Where the gradients of a loss of pairs begin.
-constexpr std::string_view preferenceGradient = "preference_loss_backward";
+/// Where the gradients of losses begin that forward has computed: of pairs, and of words that parts
+/// share, which count their logits there.
+constexpr std::string_view preferenceGradient = "preference_loss_backward",
+                           wordStatistics = "word_statistics",
+                           joinedGradient = "joined_cross_entropy_backward";
 
 const View *find(const KernelCall &call, std::string_view name) {
   for (const auto &[operand, view] : call.operands)
@@ -22,6 +25,7 @@ bool isHeavy(const KernelCall &call) {
          call.kernel.starts_with("grouped_gemm") || call.kernel.starts_with("attention") ||
          call.kernel == "row_squares" || call.kernel.starts_with("cross_attention") ||
          call.kernel.starts_with("gated_delta") || call.kernel == "linear_cross_entropy" ||
+         call.kernel == wordStatistics || call.kernel == joinedGradient ||
          call.kernel.starts_with("conv");
 }
 
@@ -44,10 +48,11 @@ std::vector<const KernelCall *> callsOf(const Function &function) {
   }
   // The head's loss is computed in its backward alone, but for one of pairs that forward has kept.
   for (const KernelCall &call : function.calls)
-    loss |= find(call, "targets") && !find(call, "row_weights");
+    loss |= call.kernel.ends_with("cross_entropy") && !call.kernel.starts_with("joined") &&
+            !find(call, "row_weights");
   std::vector<const KernelCall *> list;
   for (const KernelCall &call : function.calls) {
-    bool fromGradients = call.kernel == preferenceGradient;
+    bool fromGradients = call.kernel == preferenceGradient || call.kernel == joinedGradient;
     for (const auto &[name, view] : call.operands)
       fromGradients |= !isWritten(name) && follows[view.buffer];
     for (const auto &[name, view] : call.operands)
@@ -161,6 +166,13 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
     // With weights of rows, the loss is known already.
     const double products = (find(call, "row_weights") == nullptr) +
                             (find(call, "dhidden") != nullptr) + (find(call, "dweight") != nullptr);
+    return weight ? 2 * products * static_cast<double>(batch.labelTokens) * elements(*weight, batch)
+                  : 0;
+  }
+  if (call.kernel == wordStatistics || call.kernel == joinedGradient) {
+    const View *weight = find(call, "weight");
+    const double products = (call.kernel == wordStatistics) + (find(call, "dhidden") != nullptr) +
+                            (find(call, "dweight") != nullptr);
     return weight ? 2 * products * static_cast<double>(batch.labelTokens) * elements(*weight, batch)
                   : 0;
   }

@@ -1,6 +1,7 @@
 //===- LossEval.cpp - Cross entropies and their gradients --------------------------------===//
 #include "dialects/omnibal/interpreter/Evaluation.h"
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 using namespace mlir;
@@ -108,6 +109,162 @@ LogicalResult linearCrossEntropy(Evaluation &e, bool hasBias, double scale, cons
   return success();
 }
 
+/// The logits of a part's words, row by row.
+class PartLogits {
+public:
+  template <typename OpT>
+  PartLogits(Evaluation &e, OpT op)
+      : hidden(*e.valueOf(op.getHidden())), weight(*e.valueOf(op.getWeight())),
+        bias(op.getBias() ? e.valueOf(op.getBias()) : nullptr),
+        scale(op.getScale().convertToDouble()), width(weight.shape[0]), size(weight.shape[1]),
+        byColumn(transposed(weight.floats.data(), width, size)) {}
+
+  std::vector<double> ofRow(int64_t row) const {
+    std::vector<double> logits(width, 0.0);
+    multiplyAdd(logits.data(), rowOf(row), byColumn.data(), 1, width, size);
+    for (int64_t c = 0; c < width; ++c)
+      logits[c] = scale * logits[c] + (bias ? bias->floats[c] : 0);
+    return logits;
+  }
+  const double *rowOf(int64_t row) const { return &hidden.floats[row * size]; }
+
+  const HostTensor &hidden, &weight, *bias;
+  const double scale;
+  const int64_t width, size;
+
+private:
+  std::vector<double> byColumn;
+};
+
+/// What the rows of `statistics` of all parts say of a row together.
+struct JoinedRow {
+  double top, sum, at = 0, total = 0;
+
+  JoinedRow(const HostTensor &statistics, int64_t row, int64_t rows) {
+    const int64_t parts = statistics.shape[0], each = statistics.shape.back();
+    auto of = [&](int64_t part) { return &statistics.floats[(part * rows + row) * each]; };
+    top = -std::numeric_limits<double>::infinity();
+    for (int64_t part = 0; part < parts; ++part)
+      top = std::max(top, of(part)[0]);
+    sum = 0;
+    for (int64_t part = 0; part < parts; ++part) {
+      sum += of(part)[1] * std::exp(of(part)[0] - top);
+      at += of(part)[2];
+      total += each > 3 ? of(part)[3] : 0;
+    }
+  }
+  double norm() const { return top + std::log(sum); }
+};
+
+LogicalResult checkTarget(Operation *op, int64_t target, uint64_t words) {
+  if (target < static_cast<int64_t>(words))
+    return success();
+  return op->emitOpError() << "target " << target << " is out of range for " << words << " classes";
+}
+
+LogicalResult wordStatistics(Evaluation &e, WordStatisticsOp op) {
+  const HostTensor &targets = *e.valueOf(op.getTargets());
+  const PartLogits part(e, op);
+  const auto first = static_cast<int64_t>(op.getFirst());
+  SmallVector<int64_t> own{1};
+  llvm::append_range(own, targets.shape);
+  SmallVector<int64_t> shape(own);
+  shape.push_back(op.getTotals() ? 4 : 3);
+  HostTensor &statistics = e.addResult(shape);
+  SmallVector<int64_t> predictions(targets.size(), 0);
+  for (int64_t row = 0; row < targets.size(); ++row) {
+    const int64_t target = targets.ints[row];
+    if (target < 0)
+      continue;
+    if (failed(checkTarget(op, target, op.getWords())))
+      return failure();
+    const std::vector<double> logits = part.ofRow(row);
+    double *of = &statistics.floats[row * shape.back()];
+    of[0] = -std::numeric_limits<double>::infinity();
+    if (!logits.empty()) {
+      auto largest = std::max_element(logits.begin(), logits.end());
+      of[0] = *largest;
+      predictions[row] = first + (largest - logits.begin());
+    }
+    for (double logit : logits)
+      of[1] += std::exp(logit - of[0]);
+    if (target >= first && target < first + part.width)
+      of[2] = logits[target - first];
+    if (op.getTotals())
+      of[3] = std::accumulate(logits.begin(), logits.end(), 0.0);
+  }
+  e.addResult(own).ints.assign(predictions.begin(), predictions.end());
+  return success();
+}
+
+LogicalResult joinedCrossEntropy(Evaluation &e, JoinedCrossEntropyOp op) {
+  const HostTensor &targets = *e.valueOf(op.getTargets());
+  const LossTerms terms = termsOf(op);
+  HostTensor &loss = e.addResult(targets.shape);
+  for (int64_t row = 0; row < targets.size(); ++row) {
+    if (targets.ints[row] < 0)
+      continue;
+    if (failed(checkTarget(op, targets.ints[row], op.getWords())))
+      return failure();
+    const JoinedRow all(*e.valueOf(op.getStatistics()), row, targets.size());
+    loss.floats[row] = all.norm() - (1 - terms.smoothing) * all.at -
+                       terms.smoothing * all.total / static_cast<double>(op.getWords()) +
+                       terms.z * all.norm() * all.norm();
+  }
+  return success();
+}
+
+LogicalResult joinedGradient(Evaluation &e, JoinedCrossEntropyGradOp op) {
+  const HostTensor &targets = *e.valueOf(op.getTargets());
+  const PartLogits part(e, op);
+  const LossTerms terms = termsOf(op);
+  const auto first = static_cast<int64_t>(op.getFirst());
+  HostTensor &dhidden = e.addResult(part.hidden.shape);
+  HostTensor &dweight = e.addResult(part.weight.shape);
+  HostTensor *dbias = op.getDbias() ? &e.addResult(part.bias->shape) : nullptr;
+  for (int64_t row = 0; row < targets.size(); ++row) {
+    if (targets.ints[row] < 0)
+      continue;
+    const JoinedRow all(*e.valueOf(op.getStatistics()), row, targets.size());
+    const std::vector<double> logits = part.ofRow(row);
+    const double weight = op.getRowWeights() ? e.valueOf(op.getRowWeights())->floats[row] : 1;
+    for (int64_t c = 0; c < part.width; ++c) {
+      const double grad =
+          weight * (std::exp(logits[c] - all.norm()) * (1 + 2 * terms.z * all.norm()) -
+                    terms.smoothing / static_cast<double>(op.getWords()) -
+                    (first + c == targets.ints[row]) * (1 - terms.smoothing));
+      if (dbias)
+        dbias->floats[c] += grad;
+      for (int64_t i = 0; i < part.size; ++i) {
+        dhidden.floats[row * part.size + i] +=
+            part.scale * grad * part.weight.floats[c * part.size + i];
+        dweight.floats[c * part.size + i] += part.scale * grad * part.rowOf(row)[i];
+      }
+    }
+  }
+  return success();
+}
+
+/// The largest of all parts' largest logits; of equal ones that of the first part, whose words come
+/// first.
+LogicalResult joinedPrediction(Evaluation &e) {
+  const HostTensor &statistics = e.operand(0), &predictions = e.operand(1), &targets = e.operand(2);
+  HostTensor &prediction = e.addResult(targets.shape);
+  const int64_t rows = targets.size(), each = statistics.shape.back();
+  for (int64_t row = 0; row < rows; ++row) {
+    prediction.ints[row] = -1;
+    double top = -std::numeric_limits<double>::infinity();
+    for (int64_t part = 0; targets.ints[row] >= 0 && part < statistics.shape[0]; ++part) {
+      const double largest = statistics.floats[(part * rows + row) * each];
+      if (largest > top) {
+        top = largest;
+        prediction.ints[row] = predictions.ints[part * rows + row];
+      }
+    }
+  }
+  return success();
+}
+
 /// -log sigmoid(x)
 double softplusOfNegative(double x) {
   return std::log1p(std::exp(-std::abs(x))) + std::max(-x, 0.0);
@@ -163,6 +320,10 @@ std::optional<LogicalResult> evaluateLoss(Evaluation &e) {
         return linearCrossEntropy(e, bool(op.getBias()), op.getScale().convertToDouble(),
                                   termsOf(op), true, bool(op.getDbias()), bool(op.getRowWeights()));
       })
+      .Case([&](WordStatisticsOp op) { return wordStatistics(e, op); })
+      .Case([&](JoinedCrossEntropyOp op) { return joinedCrossEntropy(e, op); })
+      .Case([&](JoinedCrossEntropyGradOp op) { return joinedGradient(e, op); })
+      .Case([&](JoinedPredictionOp) { return joinedPrediction(e); })
       .Case([&](PreferenceLossOp op) { return preferenceLoss(e, op, nullptr, false); })
       .Case([&](PreferenceLossGradOp op) {
         return preferenceLoss(e, op, op.getGrad() ? e.operands.back() : nullptr, true);

@@ -16,12 +16,14 @@ namespace omnibal {
 
 /// What it means to split a letter.
 enum class LetterKind {
-  Free,  ///< the results have it
-  Sum,   ///< results lack it: parts hold summands
-  Index, ///< values address it; a part takes foreign rows for zeros, so parts hold summands. It is
-         ///< split from the outside, so that a part's rows are neighbors
-  Inner, ///< the results have it, but parts add small sums inside the op
-  Closed ///< it is never split
+  Free,   ///< the results have it
+  Sum,    ///< results lack it: parts hold summands
+  Index,  ///< values address it; a part takes foreign rows for zeros, so parts hold summands. It is
+          ///< split from the outside, so that a part's rows are neighbors
+  Inner,  ///< the results have it, but parts add small sums inside the op
+  Joined, ///< results lack it: parts tell each other what these need, and all have them whole. It
+          ///< is split from the outside, as what is addressed
+  Closed  ///< it is never split
 };
 
 /// The letters of a dimension, outermost first; none for size 1.

@@ -222,6 +222,54 @@ def LinearCrossEntropyGradOp : Omnibal_PureOp<"linear_cross_entropy_grad", [Attr
   let results = (outs FloatTensor:$loss, FloatTensor:$dhidden, FloatTensor:$dweight,
                       Optional<FloatTensor>:$dbias);
 }
+//--- The loss of a head whose words are divided among parts -----------------------------------------
+
+def WordStatisticsOp : Omnibal_PureOp<"word_statistics", [HasZeroGradient]> {
+  let summary = "What a part knows of the logits of its own words, as a constant for gradients";
+  let description = [{
+    Logits are those of linear_cross_entropy. The part's words are those from `first` on, as many as the
+    weight has rows, of `words` in all. For each row of `targets`, `statistics` [1, .., 3] are the
+    largest logit (minus infinity: there is no word), the sum of e^(logit - largest) and the target's
+    logit, which is 0 where the target is another part's; with `totals` the sum of the logits is the
+    fourth. Rows without a target have zeros. `prediction` [1, ..] is the number of the largest logit's
+    word among all words, the lowest of equals.
+  }];
+  let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+                       IndexingTensor:$targets, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       I64Attr:$first, I64Attr:$words, UnitAttr:$totals);
+  let results = (outs FloatTensor:$statistics, IndexingTensor:$prediction);
+}
+def JoinedCrossEntropyOp : Omnibal_PureOp<"joined_cross_entropy", [Diff]> {
+  let summary = "linear_cross_entropy of all parts' words, from the statistics of each part";
+  let description = [{
+    `statistics` are those of word_statistics, of all parts; they need a fourth number where `smoothing`
+    is not 0. The other operands are the part's: the loss follows from the statistics, and its gradients
+    from the part's own logits, which are computed again.
+  }];
+  let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+                       IndexingTensor:$targets, FloatTensor:$statistics,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
+                       DefaultValuedAttr<F64Attr, "0.0">:$z, I64Attr:$first, I64Attr:$words);
+  let results = (outs FloatTensor:$loss);
+}
+def JoinedCrossEntropyGradOp : Omnibal_PureOp<"joined_cross_entropy_grad", [AttrSizedOperandSegments]> {
+  let summary = "Gradients of the sum of losses: dhidden is a summand of the part, dweight is its own";
+  let description = "`row_weights` as in linear_cross_entropy_grad.";
+  let arguments = (ins FloatTensor:$hidden, FloatTensor:$weight, Optional<FloatTensor>:$bias,
+                       IndexingTensor:$targets, FloatTensor:$statistics,
+                       Optional<FloatTensor>:$row_weights,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$smoothing,
+                       DefaultValuedAttr<F64Attr, "0.0">:$z, I64Attr:$first, I64Attr:$words);
+  let results = (outs FloatTensor:$dhidden, FloatTensor:$dweight, Optional<FloatTensor>:$dbias);
+}
+def JoinedPredictionOp : Omnibal_PureOp<"joined_prediction", [HasZeroGradient]> {
+  let summary = "The prediction of all words from that of each part's: -1 at rows without a target";
+  let arguments = (ins FloatTensor:$statistics, IndexingTensor:$predictions, IndexingTensor:$targets);
+  let results = (outs IndexingTensor:$prediction);
+}
+
 def PreferenceLossOp : Omnibal_PureOp<"preference_loss", [Diff]> {
   let summary = "Loss of pairs of answers by direct preference optimization (DPO)";
   let description = [{

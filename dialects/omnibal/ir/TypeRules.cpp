@@ -28,7 +28,9 @@ Type omnibal::inferElementType(Operation *op, unsigned result) {
   if (isa<CastOp, RandomUniformOp>(op) ||
       op->getNumOperands() == 0) // concat of nothing is its shape rule's error
     return nullptr;
-  if (isa<CrossEntropyOp, LinearCrossEntropyOp>(op) && result == 1) // the predictions
+  if (isa<CrossEntropyOp, LinearCrossEntropyOp, WordStatisticsOp>(op) && result == 1)
+    return builder.getI32Type(); // the predictions
+  if (isa<JoinedPredictionOp>(op))
     return builder.getI32Type();
   return elementOf(op->getOperand(isa<SelectOp>(op) ? 1 : 0));
 }

@@ -16,13 +16,14 @@ namespace {
 bool isAlwaysFloat32(OpResult value) {
   return llvm::TypeSwitch<Operation *, bool>(value.getOwner())
       .Case<ReduceOp, LinearWeightGradOp, GroupedLinearWeightGradOp, EmbeddingGradOp,
-            ConvWeightGradOp, PreferenceLossOp, PreferenceLossGradOp, RowSquaresOp>(
-          [](Operation *) { return true; })
+            ConvWeightGradOp, PreferenceLossOp, PreferenceLossGradOp, RowSquaresOp,
+            WordStatisticsOp, JoinedCrossEntropyOp>([](Operation *) { return true; })
       .Case<AttentionOp, CrossAttentionOp>([&](auto op) { return value == op.getLse(); })
       .Case([&](GemmOp op) { return value == op.getSums(); })
       .Case<CrossEntropyOp, CrossEntropyGradOp, LinearCrossEntropyOp>(
           [&](auto op) { return value == op.getLoss(); })
-      .Case([&](LinearCrossEntropyGradOp op) { return value != op.getDhidden(); })
+      .Case<LinearCrossEntropyGradOp, JoinedCrossEntropyGradOp>(
+          [&](auto op) { return value != op.getDhidden(); })
       .Default([](Operation *) { return false; });
 }
 

@@ -217,6 +217,15 @@ COST(LinearCrossEntropyOp, false,
      matrixProduct(*this, {elementsOf(getHidden()), shapeOf(getWeight())[0]}, 2))
 COST(LinearCrossEntropyGradOp, false,
      matrixProduct(*this, {elementsOf(getHidden()), shapeOf(getWeight())[0]}, 6))
+COST(WordStatisticsOp, false,
+     matrixProduct(*this, {elementsOf(getHidden()), shapeOf(getWeight())[0]}, 2))
+COST(JoinedCrossEntropyGradOp, false,
+     matrixProduct(*this, {elementsOf(getHidden()), shapeOf(getWeight())[0]}, 6))
+// Only the statistics are read.
+COST(JoinedCrossEntropyOp, true,
+     (OpCost{times(elementsOf(getStatistics()), transcendental),
+             bytesOf(getStatistics()) + bytesOf(getTargets()) + bytesOf(getLoss())}))
+COST(JoinedPredictionOp, true, perElement(*this, getPredictions(), 1))
 COST(PreferenceLossOp, true, perElement(*this, getLosses(), 1))
 COST(PreferenceLossGradOp, false, perElement(*this, getLosses(), 1))
 // Matrix products. elements(input) * out = rows * in * out.

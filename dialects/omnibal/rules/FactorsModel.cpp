@@ -1,5 +1,6 @@
 //===- FactorsModel.cpp - Letters of embeddings, merges and losses ---------------------------===//
 #include "dialects/omnibal/ir/GradientBuilder.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/rules/Factors.h"
 #include "runtime/support/Shares.h"
 
@@ -140,7 +141,7 @@ static LogicalResult buildPartOfImageMergeOp(OpBuilder &builder, ImageMergeOp op
 }
 
 namespace {
-/// Rows pass; words are closed.
+/// Rows pass.
 void addLossRows(FactorBuilder &f, Operation *op, unsigned targets) {
   for (int64_t dim = 0; dim < static_cast<int64_t>(f.result().size()); ++dim) {
     auto row = f.letter(f.result()[dim]);
@@ -158,12 +159,63 @@ OMNIBAL_FACTOR_RULE(CrossEntropyOp) {
   addLossRows(f, op, 1);
   return true;
 }
-OMNIBAL_FACTOR_RULE(LinearCrossEntropyOp) {
+OMNIBAL_FACTOR_RULE_AND_PART(LinearCrossEntropyOp) {
   const unsigned targets = op.getBias() ? 3 : 2;
   if (f.operand(targets).size() != f.result().size())
     return false;
   addLossRows(f, op, targets);
+  auto word = f.letter(f.operand(1)[0], LetterKind::Joined);
+  f.onOperand(1, 0, word);
+  if (op.getBias())
+    f.onOperand(2, 0, word);
   return true;
+}
+
+namespace {
+/// What each part states of its own, for all parts to have: [1, ..] becomes [parts, ..].
+Value ofAllParts(OpBuilder &builder, Value own, int64_t parts) {
+  SymbolicShape shape = shapeOf(own);
+  shape[0] = parts;
+  MLIRContext *context = own.getContext();
+  RankedTensorType all = makeTensorType(context, shape, tensorType(own).getElementType());
+  return ReshardOp::create(builder, own.getLoc(), all, own, LayoutAttr::split(context, 0, parts, 1),
+                           LayoutAttr::whole(context), parts, all);
+}
+} // namespace
+
+/// With words split, parts tell each other the statistics of their own logits, once for all rows.
+/// The loss follows from these on every part; gradients compute the part's logits again, so that no
+/// more than a block of rows of them is ever in memory.
+static LogicalResult buildPartOfLinearCrossEntropyOp(OpBuilder &builder, LinearCrossEntropyOp op,
+                                                     const PartOf &part, ValueRange operands,
+                                                     SmallVectorImpl<Value> &results) {
+  std::optional<rt::UnitRange> own = heldRows(part, 1);
+  if (!own) {
+    return buildSameOp(builder, op, part, operands, results);
+  }
+  Value hidden = operands[0], weight = operands[1], targets = operands.back(),
+        bias = op.getBias() ? operands[2] : Value();
+  IntegerAttr first = builder.getI64IntegerAttr(own->begin),
+              words = builder.getI64IntegerAttr(part.wholeOperands[1].getDimSize(0));
+  const bool totals = !op.getSmoothing().isZero();
+  SymbolicShape row{SymbolicDim(1)};
+  llvm::append_range(row, shapeOf(targets));
+  SymbolicShape numbers(row);
+  numbers.push_back(totals ? 4 : 3);
+  MLIRContext *context = op.getContext();
+  auto stated = WordStatisticsOp::create(
+      builder, op.getLoc(), makeTensorType(context, numbers, tensorType(hidden).getElementType()),
+      makeTensorType(context, row, builder.getI32Type()), hidden, weight, bias, targets,
+      op.getScaleAttr(), first, words, totals ? builder.getUnitAttr() : UnitAttr());
+  Value statistics = ofAllParts(builder, stated.getStatistics(), part.parts);
+  results.push_back(JoinedCrossEntropyOp::create(
+      builder, op.getLoc(), part.results[0], hidden, weight, bias, targets, statistics,
+      op.getScaleAttr(), op.getSmoothingAttr(), op.getZAttr(), first, words));
+  if (op.getPrediction())
+    results.push_back(JoinedPredictionOp::create(
+        builder, op.getLoc(), part.results[1], statistics,
+        ofAllParts(builder, stated.getPrediction(), part.parts), targets));
+  return success();
 }
 
 void omnibal::attachModelFactors(MLIRContext &context) {

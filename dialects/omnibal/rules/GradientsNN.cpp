@@ -202,6 +202,26 @@ OMNIBAL_GRADIENT_RULE(LinearCrossEntropyOp) {
   return success();
 }
 
+/// Gradients go past the statistics, which are made of the same hidden states and weights.
+OMNIBAL_GRADIENT_RULE(JoinedCrossEntropyOp) {
+  const bool biasNeeded = op.getBias() && needs(2);
+  if (!needs(0) && !needs(1) && !biasNeeded)
+    return success();
+  Value rowWeights = isFilledWith(g[0], 1) ? Value() : g[0];
+  auto grad = JoinedCrossEntropyGradOp::create(
+      b.builder, b.loc, op.getHidden().getType(), op.getWeight().getType(),
+      biasNeeded ? op.getBias().getType() : Type(), op.getHidden(), op.getWeight(), op.getBias(),
+      op.getTargets(), op.getStatistics(), rowWeights, op.getScaleAttr(), op.getSmoothingAttr(),
+      op.getZAttr(), op.getFirstAttr(), op.getWordsAttr());
+  if (needs(0))
+    gradients[0] = grad.getDhidden();
+  if (needs(1))
+    gradients[1] = grad.getDweight();
+  if (biasNeeded)
+    gradients[2] = grad.getDbias();
+  return success();
+}
+
 OMNIBAL_GRADIENT_RULE(PreferenceLossOp) {
   if (g[1] || g[2] || needs(2))
     return op.emitOpError("has gradients of its loss with respect to losses alone");

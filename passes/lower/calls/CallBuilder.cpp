@@ -304,6 +304,8 @@ bool CallBuilder::markAccumulated(Value value, const Place &target) {
     direct = reduce.getKind() == ReduceKind::Sum;
   } else if (auto loss = dyn_cast<LinearCrossEntropyGradOp>(op)) {
     direct = value == loss.getDweight() || value == loss.getDbias();
+  } else if (auto loss = dyn_cast<JoinedCrossEntropyGradOp>(op)) {
+    direct = value == loss.getDweight() || value == loss.getDbias();
   }
   if (direct)
     accumulated[value] = target;
@@ -394,6 +396,10 @@ LogicalResult CallBuilder::emit(Operation *op) {
       .Case<CrossEntropyOp, CrossEntropyGradOp>([&](Operation *o) { return emitCrossEntropy(o); })
       .Case<LinearCrossEntropyOp, LinearCrossEntropyGradOp>(
           [&](Operation *o) { return emitLinearCrossEntropy(o); })
+      .Case([&](WordStatisticsOp o) { return emitWordStatistics(o); })
+      .Case([&](JoinedCrossEntropyOp o) { return emitJoinedCrossEntropy(o); })
+      .Case([&](JoinedCrossEntropyGradOp o) { return emitJoinedCrossEntropyGrad(o); })
+      .Case([&](JoinedPredictionOp o) { return emitJoinedPrediction(o); })
       .Case<PreferenceLossOp, PreferenceLossGradOp>(
           [&](Operation *o) { return emitPreferenceLoss(o); })
       .Default([&](Operation *o) { return emitPlain(o); });

@@ -114,6 +114,17 @@ private:
   llvm::LogicalResult emitCrossEntropy(mlir::Operation *op); // EmitLoss.cpp
   llvm::LogicalResult emitLinearCrossEntropy(mlir::Operation *op);
   llvm::LogicalResult emitPreferenceLoss(mlir::Operation *op);
+  /// Rows of logits of so many words that exist at a time.
+  int64_t rowsOfLogits(int64_t words, const SymbolicDim &rows) const;
+  llvm::LogicalResult needHost(mlir::Operation *op); // EmitWords.cpp
+  std::vector<std::pair<std::string, Place>> wordOperands(mlir::Operation *op, mlir::Value hidden,
+                                                          mlir::Value weight, mlir::Value bias,
+                                                          mlir::Value targets, bool withGradients);
+  Place statisticsOfParts(mlir::Value value, bool withNumbers, mlir::Operation *op);
+  llvm::LogicalResult emitWordStatistics(WordStatisticsOp op);
+  llvm::LogicalResult emitJoinedCrossEntropy(JoinedCrossEntropyOp op);
+  llvm::LogicalResult emitJoinedCrossEntropyGrad(JoinedCrossEntropyGradOp op);
+  llvm::LogicalResult emitJoinedPrediction(JoinedPredictionOp op);
   llvm::LogicalResult emitPlain(mlir::Operation *op); // EmitPlain.cpp
 
   /// Returns [.., C] as [rows, C], or as it is if only that can be expressed by strides.

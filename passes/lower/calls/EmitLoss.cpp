@@ -60,6 +60,14 @@ LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
   return success();
 }
 
+int64_t CallBuilder::rowsOfLogits(int64_t words, const SymbolicDim &rows) const {
+  const ScratchLimits &limits = options.target == "cuda" ? gpuScratch : hostScratch;
+  const int64_t block =
+      std::clamp(limits.elements / std::max<int64_t>(1, words), limits.minRows, limits.maxRows);
+  const int64_t atCap = rows.evaluate(options.tilesCap, options.tokensCap);
+  return std::min<int64_t>(block, std::max<int64_t>(1, atCap));
+}
+
 LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   auto forward = dyn_cast<LinearCrossEntropyOp>(op);
   auto backward = dyn_cast<LinearCrossEntropyGradOp>(op);
@@ -68,12 +76,9 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   Value targets = forward ? forward.getTargets() : backward.getTargets();
   int64_t vocabulary = shapeOf(weight)[0].constant;
   int64_t features = shapeOf(hidden).back().constant;
-  const ScratchLimits &limits = options.target == "cuda" ? gpuScratch : hostScratch;
-  int64_t block = std::clamp(limits.elements / std::max<int64_t>(1, vocabulary), limits.minRows,
-                             limits.maxRows);
   SymbolicDim tokens = *product(shapeOf(targets));
   int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
-  block = std::min<int64_t>(block, std::max<int64_t>(1, atCap));
+  int64_t block = rowsOfLogits(vocabulary, tokens);
   // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
   int64_t rows =
       llvm::divideCeil(block * (vocabulary + 2 * features), std::max<int64_t>(1, vocabulary));

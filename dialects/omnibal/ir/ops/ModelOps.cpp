@@ -166,9 +166,11 @@ template <typename OpT> LogicalResult verifyLossTerms(OpT op) {
 /// Rows of logits or hidden states are those of the targets; a leading 1 may be missing.
 template <typename OpT>
 LogicalResult verifyTargets(OpT op, ArrayRef<SymbolicDim> rows, const SymbolicShape &targets) {
-  // cross_entropy_c2, cross_entropy_grad_c2, linear_cross_entropy_c2, linear_cross_entropy_grad_c3
-  if (failed(verifyLossTerms(op)))
-    return failure();
+  // cross_entropy_c2, cross_entropy_grad_c2, linear_cross_entropy_c2, linear_cross_entropy_grad_c3,
+  // joined_cross_entropy_c3, joined_cross_entropy_grad_c3
+  if constexpr (requires { op.getZ(); })
+    if (failed(verifyLossTerms(op)))
+      return failure();
   if (rows.empty())
     return op.emitOpError("needs logits or hidden states of rank 1 or more");
   if (!sameElementCount(rows.drop_back(), targets))
@@ -227,6 +229,84 @@ OMNIBAL_SHAPE_RULE(LinearCrossEntropyGradOp) {
       return emitOpError("has a bias gradient but no bias");
     results.push_back(shapes[2]);
   }
+  return success();
+}
+
+namespace {
+/// The part's words are some of all words.
+template <typename OpT> LogicalResult verifyOwnWords(OpT op, const SymbolicShape &weight) {
+  const auto first = static_cast<int64_t>(op.getFirst()), all = static_cast<int64_t>(op.getWords());
+  if (weight.empty() || !weight[0].isStatic() || first < 0 || first + weight[0].constant > all)
+    return op.emitOpError() << "has a weight " << toString(weight) << " of the words from " << first
+                            << " on, of " << all;
+  return success();
+}
+
+/// Numbers of a row that each part states: with the sum of logits where the loss has their mean.
+int64_t statisticsOfRow(bool totals) { return totals ? 4 : 3; }
+
+template <typename OpT>
+LogicalResult verifyJoined(OpT op, ShapeList shapes, const SymbolicShape &targets,
+                           const SymbolicShape &statistics) {
+  if (failed(verifyLinearLoss(op, shapes, targets)) || failed(verifyOwnWords(op, shapes[1])))
+    return failure();
+  SymbolicShape wanted = targets;
+  wanted.push_back(statisticsOfRow(!op.getSmoothing().isZero()));
+  if (statistics.empty() || SymbolicShape(llvm::drop_begin(statistics)) != wanted)
+    return op.emitOpError() << "has statistics " << toString(statistics) << " for targets "
+                            << toString(targets) << "; a part states " << toString(wanted);
+  return success();
+}
+} // namespace
+
+OMNIBAL_SHAPE_RULE(WordStatisticsOp) {
+  const SymbolicShape &targets = shapes.back();
+  // word_statistics_c1, word_statistics_c2
+  if (failed(verifyLinearLoss(*this, shapes, targets)) || failed(verifyOwnWords(*this, shapes[1])))
+    return failure();
+  SymbolicShape own{SymbolicDim(1)};
+  llvm::append_range(own, targets);
+  SymbolicShape statistics = own;
+  statistics.push_back(statisticsOfRow(getTotals()));
+  results.append({statistics, own});
+  return success();
+}
+
+OMNIBAL_SHAPE_RULE(JoinedCrossEntropyOp) {
+  const SymbolicShape &targets = shapes[getBias() ? 3 : 2];
+  // joined_cross_entropy_c1, joined_cross_entropy_c2, joined_cross_entropy_c4
+  if (failed(verifyJoined(*this, shapes, targets, shapes.back())))
+    return failure();
+  results.push_back(targets);
+  return success();
+}
+
+OMNIBAL_SHAPE_RULE(JoinedCrossEntropyGradOp) {
+  const unsigned at = getBias() ? 3 : 2;
+  // joined_cross_entropy_grad_c1, joined_cross_entropy_grad_c2, joined_cross_entropy_grad_c4
+  if (failed(verifyJoined(*this, shapes, shapes[at], shapes[at + 1])))
+    return failure();
+  if (getRowWeights() && shapes.back() != shapes[at]) // joined_cross_entropy_grad_c6
+    return emitOpError() << "has row_weights " << toString(shapes.back()) << " for targets "
+                         << toString(shapes[at]);
+  results.append({shapes[0], shapes[1]});
+  if (getDbias()) {
+    if (!getBias()) // joined_cross_entropy_grad_c5
+      return emitOpError("has a bias gradient but no bias");
+    results.push_back(shapes[2]);
+  }
+  return success();
+}
+
+OMNIBAL_SHAPE_RULE(JoinedPredictionOp) {
+  const SymbolicShape &statistics = shapes[0], &predictions = shapes[1], &targets = shapes[2];
+  const bool fits = !predictions.empty() && statistics.size() == predictions.size() + 1 &&
+                    llvm::equal(llvm::drop_end(statistics), predictions) &&
+                    llvm::equal(llvm::drop_begin(predictions), targets);
+  if (!fits) // joined_prediction_c1
+    return emitOpError() << "has statistics " << toString(statistics) << " and predictions "
+                         << toString(predictions) << " for targets " << toString(targets);
+  results.push_back(targets);
   return success();
 }
 

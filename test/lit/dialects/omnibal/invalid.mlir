@@ -1009,6 +1009,123 @@ func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3
 
 // -----
 
+// word_statistics_c1
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x4xf32>, %a2: tensor<5xi32>) {
+  // expected-error @below {{weight [7, 4] does not fit hidden states [5, 3]}}
+  %r:2 = omnibal.word_statistics %a0, %a1, %a2 {first = 0 : i64, words = 7 : i64} : (tensor<5x3xf32>, tensor<7x4xf32>, tensor<5xi32>) -> (tensor<1x5x3xf32>, tensor<1x5xi32>)
+  return
+}
+
+// -----
+
+// word_statistics_c2
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>) {
+  // expected-error @below {{has a weight [7, 3] of the words from 3 on, of 9}}
+  %r:2 = omnibal.word_statistics %a0, %a1, %a2 {first = 3 : i64, words = 9 : i64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>) -> (tensor<1x5x3xf32>, tensor<1x5xi32>)
+  return
+}
+
+// -----
+
+// joined_cross_entropy_c1
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<4xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{has [4] targets for [5] rows}}
+  %r = omnibal.joined_cross_entropy %a0, %a1, %a2, %a3 {first = 0 : i64, words = 9 : i64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<4xi32>, tensor<2x5x3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// joined_cross_entropy_c2
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{has statistics [2, 5, 3] for targets [5]; a part states [5, 4]}}
+  %r = omnibal.joined_cross_entropy %a0, %a1, %a2, %a3 {smoothing = 0.1 : f64, first = 0 : i64, words = 9 : i64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// joined_cross_entropy_c3
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{smoothing is 1.0}}
+  %r = omnibal.joined_cross_entropy %a0, %a1, %a2, %a3 {smoothing = 1.0 : f64, first = 0 : i64, words = 9 : i64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// joined_cross_entropy_c4
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{of the words from -1 on, of 9}}
+  %r = omnibal.joined_cross_entropy %a0, %a1, %a2, %a3 {first = -1 : i64, words = 9 : i64} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// joined_cross_entropy_grad_c1
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<4xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{has [4] targets for [5] rows}}
+  %r:2 = omnibal.joined_cross_entropy_grad %a0, %a1, %a2, %a3 {first = 0 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<4xi32>, tensor<2x5x3xf32>) -> (tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
+// joined_cross_entropy_grad_c2
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x4xf32>) {
+  // expected-error @below {{has statistics [2, 5, 4] for targets [5]; a part states [5, 3]}}
+  %r:2 = omnibal.joined_cross_entropy_grad %a0, %a1, %a2, %a3 {first = 0 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x4xf32>) -> (tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
+// joined_cross_entropy_grad_c3
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{it must be a finite number of at least 0}}
+  %r:2 = omnibal.joined_cross_entropy_grad %a0, %a1, %a2, %a3 {z = -1.0 : f64, first = 0 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>) -> (tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
+// joined_cross_entropy_grad_c4
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{of the words from 3 on, of 9}}
+  %r:2 = omnibal.joined_cross_entropy_grad %a0, %a1, %a2, %a3 {first = 3 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>) -> (tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
+// joined_cross_entropy_grad_c5
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>) {
+  // expected-error @below {{has a bias gradient but no bias}}
+  %r:3 = omnibal.joined_cross_entropy_grad %a0, %a1, %a2, %a3 {first = 0 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>) -> (tensor<5x3xf32>, tensor<7x3xf32>, tensor<7xf32>)
+  return
+}
+
+// -----
+
+// joined_cross_entropy_grad_c6
+func.func @f(%a0: tensor<5x3xf32>, %a1: tensor<7x3xf32>, %a2: tensor<5xi32>, %a3: tensor<2x5x3xf32>, %a4: tensor<6xf32>) {
+  // expected-error @below {{has row_weights [6] for targets [5]}}
+  %r:2 = omnibal.joined_cross_entropy_grad %a0, %a1, %a2, %a3, %a4 {first = 0 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 1>} : (tensor<5x3xf32>, tensor<7x3xf32>, tensor<5xi32>, tensor<2x5x3xf32>, tensor<6xf32>) -> (tensor<5x3xf32>, tensor<7x3xf32>)
+  return
+}
+
+// -----
+
+// joined_prediction_c1
+func.func @f(%a0: tensor<2x5x3xf32>, %a1: tensor<3x5xi32>, %a2: tensor<5xi32>) {
+  // expected-error @below {{has statistics [2, 5, 3] and predictions [3, 5] for targets [5]}}
+  %r = omnibal.joined_prediction %a0, %a1, %a2 : (tensor<2x5x3xf32>, tensor<3x5xi32>, tensor<5xi32>) -> tensor<5xi32>
+  return
+}
+
+// -----
+
 // preference_loss_c1
 func.func @f(%a0: tensor<5xf32>, %a1: tensor<6xi32>, %a2: tensor<4xf32>) {
   // expected-error @below {{they must be lists, and losses as long as references}}

@@ -436,6 +436,19 @@ func.func @cross_entropy(%x: tensor<?x7xf32, affine_map<(d0, d1) -> (d1, 7)>>, %
   return %y : tensor<?xf32, #N>
 }
 
+// CHECK-LABEL: func.func @shared_words(
+// CHECK: omnibal.word_statistics 
+// CHECK: omnibal.joined_cross_entropy 
+// CHECK: omnibal.joined_cross_entropy_grad 
+// CHECK: omnibal.joined_prediction 
+func.func @shared_words(%h: tensor<?x3xf32, #N3>, %w: tensor<7x3xf32>, %b: tensor<7xf32>, %t: tensor<?xi32, #N>) {
+  %s, %p = omnibal.word_statistics %h, %w, %b, %t {scale = 0.7 : f64, first = 2 : i64, words = 9 : i64, totals} : (tensor<?x3xf32, #N3>, tensor<7x3xf32>, tensor<7xf32>, tensor<?xi32, #N>) -> (tensor<1x?x4xf32, affine_map<(d0, d1) -> (1, d1, 4)>>, tensor<1x?xi32, affine_map<(d0, d1) -> (1, d1)>>)
+  %l = omnibal.joined_cross_entropy %h, %w, %b, %t, %s {scale = 0.7 : f64, smoothing = 0.1 : f64, first = 2 : i64, words = 9 : i64} : (tensor<?x3xf32, #N3>, tensor<7x3xf32>, tensor<7xf32>, tensor<?xi32, #N>, tensor<1x?x4xf32, affine_map<(d0, d1) -> (1, d1, 4)>>) -> tensor<?xf32, #N>
+  %g:3 = omnibal.joined_cross_entropy_grad %h, %w, %b, %t, %s, %l {scale = 0.7 : f64, smoothing = 0.1 : f64, first = 2 : i64, words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (tensor<?x3xf32, #N3>, tensor<7x3xf32>, tensor<7xf32>, tensor<?xi32, #N>, tensor<1x?x4xf32, affine_map<(d0, d1) -> (1, d1, 4)>>, tensor<?xf32, #N>) -> (tensor<?x3xf32, #N3>, tensor<7x3xf32>, tensor<7xf32>)
+  %r = omnibal.joined_prediction %s, %p, %t : (tensor<1x?x4xf32, affine_map<(d0, d1) -> (1, d1, 4)>>, tensor<1x?xi32, affine_map<(d0, d1) -> (1, d1)>>, tensor<?xi32, #N>) -> tensor<?xi32, #N>
+  return
+}
+
 // CHECK-LABEL: func.func @linear_cross_entropy(
 // CHECK: omnibal.linear_cross_entropy 
 func.func @linear_cross_entropy(%h: tensor<?x3xf32, #N3>, %w: tensor<7x3xf32>, %b: tensor<7xf32>, %t: tensor<?xi32, #N>) -> tensor<?xf32, #N> {

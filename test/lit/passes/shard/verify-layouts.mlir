@@ -177,13 +177,29 @@ func.func @main(%x: tensor<8xf32>) {
 
 // -----
 
-// layout_c3: words are closed
+// layout_c3: hidden columns are closed
 func.func @main(%x: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>) {
   %p = omnibal.get_parameter @w : tensor<6x8xf32>
   %l = omnibal.layer "head" head inputs(%x) parameters(%p) attributes {omnibal.outputs = ["loss"], omnibal.borders = [#plan.layout<whole>, #plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>> {
   ^bb0(%in: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, %w: tensor<6x8xf32>):
     %t = omnibal.batch_value "targets" {omnibal.layouts = [#plan.layout<whole>]} : tensor<?xi32, affine_map<(d0, d1) -> (d1)>>
     // expected-error @below {{layout_c3: a dimension is split that the op does not divide}}
+    %y = omnibal.linear_cross_entropy %in, %w, %t {omnibal.reads = [#plan.layout<split(1 : 8)>, #plan.layout<split(1 : 8)>, #plan.layout<copied>], omnibal.layouts = [#plan.layout<partial>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>, tensor<?xi32, affine_map<(d0, d1) -> (d1)>>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>>
+    omnibal.yield %y : tensor<?xf32, affine_map<(d0, d1) -> (d1)>>
+  }
+  return
+}
+omnibal.parameter @w : tensor<6x8xf32>
+
+// -----
+
+// layout_c2: a loss of words that parts share is whole
+func.func @main(%x: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>) {
+  %p = omnibal.get_parameter @w : tensor<6x8xf32>
+  %l = omnibal.layer "head" head inputs(%x) parameters(%p) attributes {omnibal.outputs = ["loss"], omnibal.borders = [#plan.layout<whole>, #plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>> {
+  ^bb0(%in: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, %w: tensor<6x8xf32>):
+    %t = omnibal.batch_value "targets" {omnibal.layouts = [#plan.layout<whole>]} : tensor<?xi32, affine_map<(d0, d1) -> (d1)>>
+    // expected-error @below {{layout_c2: result 0 must be #plan.layout<whole>, not #plan.layout<partial>}}
     %y = omnibal.linear_cross_entropy %in, %w, %t {omnibal.reads = [#plan.layout<copied>, #plan.layout<split(0 : 6)>, #plan.layout<copied>], omnibal.layouts = [#plan.layout<partial>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>, tensor<?xi32, affine_map<(d0, d1) -> (d1)>>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>>
     omnibal.yield %y : tensor<?xf32, affine_map<(d0, d1) -> (d1)>>
   }

@@ -65,6 +65,33 @@ TEST_F(CostTest, RowSquares) {
   EXPECT_FALSE(cheap);
 }
 
+TEST_F(CostTest, WordsThatPartsShare) {
+  OpCost cost = costOf("%h: tensor<?x8xf32, #N8>, %w: tensor<6x8xf32>, %t: tensor<?xi32, #N>",
+                       "%s, %p = omnibal.word_statistics %h, %w, %t {first = 0 : i64, words = 9 : "
+                       "i64} : (tensor<?x8xf32, #N8>, tensor<6x8xf32>, tensor<?xi32, #N>) -> "
+                       "(tensor<1x?x3xf32, affine_map<(d0, d1) -> (1, d1, 3)>>, tensor<1x?xi32, "
+                       "affine_map<(d0, d1) -> (1, d1)>>)");
+  EXPECT_EQ(cost.flops, SymbolicDim(0, 0, 2 * 8 * 6));
+  EXPECT_TRUE(cost.isMatrixProduct);
+  EXPECT_FALSE(cheap);
+  const std::string joined =
+      "%h: tensor<?x8xf32, #N8>, %w: tensor<6x8xf32>, %t: tensor<?xi32, #N>, %s: "
+      "tensor<2x?x3xf32, affine_map<(d0, d1) -> (2, d1, 3)>>";
+  const std::string types = "tensor<?x8xf32, #N8>, tensor<6x8xf32>, tensor<?xi32, #N>, "
+                            "tensor<2x?x3xf32, affine_map<(d0, d1) -> (2, d1, 3)>>";
+  cost = costOf(joined, "%l = omnibal.joined_cross_entropy %h, %w, %t, %s {first = 0 : i64, words "
+                        "= 9 : i64} : (" +
+                            types + ") -> tensor<?xf32, #N>");
+  // Statistics of two parts and a target are read, and a loss is written.
+  EXPECT_EQ(cost.bytes, SymbolicDim(0, 0, 4 * (2 * 3 + 1 + 1)));
+  EXPECT_TRUE(cheap);
+  cost = costOf(joined, "%d:2 = omnibal.joined_cross_entropy_grad %h, %w, %t, %s {first = 0 : i64, "
+                        "words = 9 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>} : (" +
+                            types + ") -> (tensor<?x8xf32, #N8>, tensor<6x8xf32>)");
+  EXPECT_EQ(cost.flops, SymbolicDim(0, 0, 6 * 8 * 6)); // logits again, and two gradients
+  EXPECT_FALSE(cheap);
+}
+
 TEST_F(CostTest, MatMulOfTransposes) {
   OpCost cost = costOf("%a: tensor<3x5x4xf32>, %b: tensor<7x5xf32>",
                        "%y = omnibal.matmul %a, %b {transpose_lhs, transpose_rhs} : "

@@ -128,7 +128,11 @@ protected:
   }
 
   /// What holds of every way: one set of units is split, and whole values are among themselves.
-  static bool mayGoTogether(ArrayRef<LayoutAttr> others, LayoutAttr layout) {
+  /// Results may be whole where operands are divided.
+  static bool mayGoTogether(ArrayRef<LayoutAttr> others, LayoutAttr layout, size_t operands) {
+    if (layout.isWhole() && others.size() >= operands)
+      return llvm::none_of(others.drop_front(operands),
+                           [](LayoutAttr other) { return other.isSplit() || other.isPartial(); });
     return llvm::all_of(others, [&](LayoutAttr other) {
       if (other.isSplit() && layout.isSplit())
         return other.getUnitsOf() == layout.getUnitsOf() && other.getUnits() == layout.getUnits();
@@ -150,7 +154,7 @@ protected:
       if (i < choices.size()) {
         for (LayoutAttr layout : choices[i]) {
           chosen[i] = layout;
-          if (mayGoTogether(ArrayRef(chosen).take_front(i), layout))
+          if (mayGoTogether(ArrayRef(chosen).take_front(i), layout, op->getNumOperands()))
             self(self, i + 1);
         }
         return;
@@ -284,6 +288,15 @@ TEST_F(FactorTest, RulesThatLieAreFound) {
   EXPECT_TRUE(lies("pictures", [](FactorRule &rule) { rule.added.clear(); }));
   EXPECT_TRUE(lies("linear_cross_entropy", [](FactorRule &rule) { // words are no rows
     rule.kinds[rule.operands[1][0][0]] = LetterKind::Sum;
+  }));
+  EXPECT_TRUE(lies("losses_of_words", [](FactorRule &rule) { // the bias has no words
+    rule.operands[2][0].clear();
+  }));
+  EXPECT_TRUE(lies("words", [](FactorRule &rule) { // summands are not told
+    rule.kinds[rule.operands[0][0][0]] = LetterKind::Joined;
+  }));
+  EXPECT_TRUE(lies("mean_of_columns", [](FactorRule &rule) {
+    rule.kinds[rule.operands[0][1][0]] = LetterKind::Joined;
   }));
   EXPECT_TRUE(lies("heads_of_columns", [](FactorRule &rule) { // features outside of heads
     std::swap(rule.operands[0][1][0], rule.operands[0][1][1]);

@@ -62,6 +62,11 @@ protected:
     check.batchValues["input_ids"] = integers(ids, true);
     check.batchValues["image_rows"] = integers(rows, false);
     check.batchValues["targets"] = integers(targets, true);
+    check.batchValues["list_of_targets"] = integers(targets, false);
+    HostTensor &reference = check.batchValues["reference"] =
+        HostTensor(Float64Type::get(&context), {tokens});
+    for (double &each : reference.floats)
+      each = std::uniform_real_distribution<double>(-9, -8)(random);
     return check;
   }
   bool verifies() {

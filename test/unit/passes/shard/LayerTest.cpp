@@ -1,5 +1,6 @@
 //===- LayerTest.cpp - Layouts of whole layers, random and by hand ---------------------------===//
 #include "dialects/omnibal/ir/FactorRule.h"
+#include "passes/shard/FollowLayouts.h"
 #include "passes/shard/Ways.h"
 #include "test/unit/passes/shard/LayerFixture.h"
 #include "test/unit/passes/shard/LayoutWriter.h"
@@ -64,6 +65,37 @@ TEST_F(LayerTest, RandomLegalLayoutsGiveWhatTheLayerGives) {
     }
     EXPECT_GE(drawn, 8);
     EXPECT_GE(splits, drawn * 3);
+  }
+}
+
+/// Words of a head that is held by shares: the loss, of tokens or of pairs, is whole on all parts.
+TEST_F(LayerTest, WordsOfALossFollowTheirWeight) {
+  for (StringRef name : {"ends", "pairs"}) {
+    SCOPED_TRACE(name.str());
+    clear();
+    LayerOp layer = layerOf(name);
+    for (Value parameter : layer.getParameters()) {
+      auto type = cast<RankedTensorType>(parameter.getType());
+      if (type.getDimSize(0) == 11)
+        SymbolTable::lookupNearestSymbolFrom(
+            layer, parameter.getDefiningOp<GetParameterOp>().getParameterAttr())
+            ->setAttr(shard::heldAttrName, LayoutAttr::split(&context, 0, 11));
+    }
+    shard::followLayouts(layer);
+    layer.walk([&](LinearCrossEntropyOp loss) {
+      const auto reads = *shard::findLayouts(loss, shard::readsAttrName, loss.getNumOperands()),
+                 made = *shard::findLayouts(loss, shard::layoutsAttrName, 2);
+      EXPECT_TRUE(reads[0].isCopied() && reads[1].isSplit() && made[0].isWhole());
+    });
+    const int64_t tokens = 7, features = 8;
+    for (int64_t parts : {2, 3, 4, 8}) {
+      const int64_t sent = sentBy(layer, parts, tokens);
+      if (name != "pairs")
+        continue;
+      // The gradient of what goes in is added; four numbers of a row, of which one is the mean's,
+      // and its prediction go to all.
+      EXPECT_EQ(sent, 2 * (parts - 1) * tokens * features + parts * (parts - 1) * tokens * (4 + 1));
+    }
   }
 }
 

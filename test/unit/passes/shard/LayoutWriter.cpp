@@ -65,11 +65,12 @@ void LayoutWriter::fill(Operation *op, LayoutAttr reads, LayoutAttr layouts) {
 
 bool LayoutWriter::split(Operation *op, ArrayRef<Place> run) {
   const FactorRule &rule = *letters.ruleOf(op);
-  bool sums = true;
+  bool sums = true, joins = true;
   for (const Place &place : run) {
     const LetterKind kind = rule.kinds[place.ofOp];
+    joins &= kind == LetterKind::Joined;
     if (kind == LetterKind::Closed ||
-        (kind == LetterKind::Index && letters.ofOp(op, place.ofOp)[0] != run[0].ofLayer))
+        ((kind == LetterKind::Index || joins) && letters.ofOp(op, place.ofOp)[0] != run[0].ofLayer))
       return false;
     sums &= kind == LetterKind::Sum || kind == LetterKind::Index;
   }
@@ -78,10 +79,10 @@ bool LayoutWriter::split(Operation *op, ArrayRef<Place> run) {
   bool gives = false;
   for (auto [i, dims] : llvm::enumerate(rule.results)) {
     auto split = along(op, dims, run);
-    if (!split || (!*split && !sums))
+    if (!split || (!*split && !sums && !joins))
       return false;
-    gives |= !*split;
-    layouts.push_back(*split ? *split : partial());
+    gives |= !*split && !joins;
+    layouts.push_back(*split ? *split : (joins ? whole() : partial()));
   }
   for (auto [i, dims] : llvm::enumerate(rule.operands)) {
     auto split = along(op, dims, run);

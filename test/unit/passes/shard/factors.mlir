@@ -101,11 +101,22 @@ func.func @words(%t: tensor<7x2xf64>) -> tensor<3x2xf64> attributes {t.ways = 6}
   %y = omnibal.embedding %t, %i : (tensor<7x2xf64>, tensor<3xi32>) -> tensor<3x2xf64>
   return %y : tensor<3x2xf64>
 }
-// Words and prediction of every row; rows alone are split.
-func.func @losses(%h: tensor<5x3xf64>, %w: tensor<7x3xf64>) -> (tensor<5xf64>, tensor<5xi32>) attributes {t.ways = 3} {
+// Words and prediction of every row: whole, copied, 5 rows, 7 words.
+func.func @losses(%h: tensor<5x3xf64>, %w: tensor<7x3xf64>) -> (tensor<5xf64>, tensor<5xi32>) attributes {t.ways = 4} {
   %t = omnibal.constant dense<[1, -1, 6, 0, 3]> : tensor<5xi32>
   %l, %p = omnibal.linear_cross_entropy %h, %w, %t : (tensor<5x3xf64>, tensor<7x3xf64>, tensor<5xi32>) -> (tensor<5xf64>, tensor<5xi32>)
   return %l, %p : tensor<5xf64>, tensor<5xi32>
+}
+// Words are counted from the outside: 6, or 2 or 3 of several.
+func.func @losses_of_words(%h: tensor<5x3xf64>, %w: tensor<6x3xf64>, %b: tensor<6xf64>) -> (tensor<5xf64>, tensor<5xi32>) attributes {t.ways = 6} {
+  %t = omnibal.constant dense<[1, -1, 5, 0, 3]> : tensor<5xi32>
+  %l, %p = omnibal.linear_cross_entropy %h, %w, %b, %t {scale = 0.7 : f64, smoothing = 0.2 : f64, z = 0.1 : f64} : (tensor<5x3xf64>, tensor<6x3xf64>, tensor<6xf64>, tensor<5xi32>) -> (tensor<5xf64>, tensor<5xi32>)
+  return %l, %p : tensor<5xf64>, tensor<5xi32>
+}
+func.func @losses_of_no_row(%h: tensor<2x3xf64>, %w: tensor<3x3xf64>) -> tensor<2xf64> attributes {t.ways = 4} {
+  %t = omnibal.constant dense<[-1, -1]> : tensor<2xi32>
+  %l = omnibal.linear_cross_entropy %h, %w, %t : (tensor<2x3xf64>, tensor<3x3xf64>, tensor<2xi32>) -> tensor<2xf64>
+  return %l : tensor<2xf64>
 }
 func.func @compared(%x: tensor<3xf64>, %y: tensor<3xf64>) -> tensor<3xi1> attributes {t.ways = 3} {
   %z = omnibal.compare %x, %y {predicate = 1 : i32} : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xi1>

@@ -2,6 +2,7 @@
 // features, and an ffn of 9: nothing divides evenly by 2, 4 or 8.
 #NC = affine_map<(d0, d1) -> (1, d1, 8)>
 #N = affine_map<(d0, d1) -> (d1)>
+#N8 = affine_map<(d0, d1) -> (d1, 8)>
 #NQ = affine_map<(d0, d1) -> (1, d1, 12)>
 #NK = affine_map<(d0, d1) -> (1, d1, 6)>
 #NHD = affine_map<(d0, d1) -> (1, d1, 6, 2)>
@@ -40,6 +41,8 @@ module {
   omnibal.parameter @project : tensor<8x6xf64>
   omnibal.parameter @hn : tensor<8xf64>
   omnibal.parameter @qn : tensor<12xf64>
+  omnibal.parameter @words : tensor<11x8xf64>
+  omnibal.parameter @wb : tensor<11xf64>
 
   func.func @block(%x: tensor<1x?x8xf64, #NC>) {
     %n1 = omnibal.get_parameter @n1 : tensor<8xf64>
@@ -139,6 +142,23 @@ module {
       %n = omnibal.rms_norm %m, %ph {axis = -1 : i64, epsilon = 1.0e-3 : f64} : (tensor<1x?x8xf64, #NC>, tensor<8xf64>) -> tensor<1x?x8xf64, #NC>
       %loss, %prediction = omnibal.linear_cross_entropy %n, %pt, %targets : (tensor<1x?x8xf64, #NC>, tensor<11x8xf64>, tensor<1x?xi32, #L>) -> (tensor<1x?xf64, #L>, tensor<1x?xi32, #L>)
       omnibal.yield %loss, %prediction : tensor<1x?xf64, #L>, tensor<1x?xi32, #L>
+    }
+    return
+  }
+
+  // Losses of an untied head with a bias, compared in pairs.
+  func.func @pairs(%x: tensor<?x8xf64, #N8>) {
+    %words = omnibal.get_parameter @words : tensor<11x8xf64>
+    %wb = omnibal.get_parameter @wb : tensor<11xf64>
+    %l, %p = omnibal.layer "pairs" head inputs(%x) parameters(%words, %wb) attributes {omnibal.outputs = ["loss", "prediction"]}
+      : (tensor<?x8xf64, #N8>, tensor<11x8xf64>, tensor<11xf64>) -> (tensor<?xf64, #N>, tensor<?xi32, #N>) {
+    ^bb0(%in: tensor<?x8xf64, #N8>, %pw: tensor<11x8xf64>, %pb: tensor<11xf64>):
+      %cu = omnibal.batch_value "cu_seqlens" : tensor<?xi32, #N1>
+      %reference = omnibal.batch_value "reference" : tensor<?xf64, #N>
+      %targets = omnibal.batch_value "list_of_targets" : tensor<?xi32, #N>
+      %losses, %prediction = omnibal.linear_cross_entropy %in, %pw, %pb, %targets {smoothing = 0.1 : f64} : (tensor<?x8xf64, #N8>, tensor<11x8xf64>, tensor<11xf64>, tensor<?xi32, #N>) -> (tensor<?xf64, #N>, tensor<?xi32, #N>)
+      %loss:4 = omnibal.preference_loss %losses, %cu, %reference {beta = 0.4 : f64} : (tensor<?xf64, #N>, tensor<?xi32, #N1>, tensor<?xf64, #N>) -> (tensor<?xf64, #N>, tensor<?xf64, #N>, tensor<?xf64, #N>, tensor<?xf64, #N>)
+      omnibal.yield %loss#0, %prediction : tensor<?xf64, #N>, tensor<?xi32, #N>
     }
     return
   }

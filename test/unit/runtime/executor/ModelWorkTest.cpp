@@ -196,6 +196,32 @@ TEST(ModelWork, TheLossForLabeledTokens) {
   EXPECT_EQ(workOf(inputs, {loss}, batchOf({0, 10}, 0, 6)), 3 * 2.0 * 6 * 100 * 5);
 }
 
+/// Of a part's words forward counts the logits, and backward, which computes them again, the rest.
+TEST(ModelWork, TheLossOfWordsThatPartsShare) {
+  KernelCall statistics{"word_statistics",
+                        {{"hidden", view(0, {N, fixed(5)})},
+                         {"weight", view(1, {fixed(100), fixed(5)})},
+                         {"targets", view(2, {N})},
+                         {"result", view(3, {N, fixed(3)})}},
+                        {},
+                        ""};
+  const double product = 2.0 * 6 * 100 * 5;
+  EXPECT_EQ(workOf(inputs, {statistics}, batchOf({0, 10}, 0, 6)), product);
+  KernelCall gradient = statistics;
+  gradient.kernel = "joined_cross_entropy_backward";
+  gradient.operands[3] = {"statistics", view(2, {fixed(2), N, fixed(3)})};
+  gradient.operands.push_back({"dhidden", view(4, {N, fixed(5)})});
+  gradient.operands.push_back({"dweight", view(3, {fixed(100), fixed(5)})});
+  const std::vector<Role> roles = {Role::Saved, Role::Parameter, Role::Batch, Role::ParameterGrad,
+                                   Role::GradInput};
+  for (bool recomputes : {false, true}) {
+    std::vector<KernelCall> calls = {gradient};
+    if (recomputes)
+      calls.insert(calls.begin(), statistics);
+    EXPECT_EQ(workOf(roles, calls, batchOf({0, 10}, 0, 6)), 2 * product);
+  }
+}
+
 TEST(ModelWork, OfATrainingStep) {
   for (bool split : {false, true}) {
     LoadedProgram tiny = loadedTiny({1, 2, 1, false, split});
