@@ -9,6 +9,35 @@ using namespace mlir;
 namespace omnibal::shard {
 namespace {
 
+/// Whether evaluation and inference alone read an output: predictions, and what a layer with a loss
+/// gives no other layer.
+bool isIdle(LayerOp layer, size_t output) {
+  const OutputKind kind = getOutputKind(layer, output);
+  if (kind == OutputKind::Prediction)
+    return true;
+  bool hasLoss = false;
+  for (size_t i = 0; i < layer->getNumResults(); ++i)
+    hasLoss |= getOutputKind(layer, i) == OutputKind::Loss;
+  return hasLoss && kind == OutputKind::Output &&
+         llvm::none_of(layer->getResult(output).getUsers(), llvm::IsaPred<LayerOp>);
+}
+
+llvm::DenseSet<Operation *> findIdle(LayerOp layer) {
+  Block &body = layer.getBody().front();
+  llvm::DenseSet<Value> read;
+  for (auto [i, output] : llvm::enumerate(body.getTerminator()->getOperands()))
+    if (!isIdle(layer, i))
+      read.insert(output);
+  llvm::DenseSet<Operation *> idle;
+  for (Operation &op : llvm::reverse(body.without_terminator())) {
+    if (llvm::none_of(op.getResults(), [&](Value each) { return read.contains(each); }))
+      idle.insert(&op);
+    else
+      read.insert(op.operand_begin(), op.operand_end());
+  }
+  return idle;
+}
+
 /// A copy of the layer's body with its gradient ops.
 class GradientCopy {
 public:
@@ -43,6 +72,7 @@ public:
     if (failed(kept))
       return failure();
     LayerBackward result;
+    result.idle = findIdle(layer);
     for (Value each : active)
       result.active.insert(original.lookup(each));
     for (auto [value, gradient] : gradients->of)
@@ -66,7 +96,8 @@ private:
     for (auto [i, output] : llvm::enumerate(yield->getOperands())) {
       Value copy = mapping.lookup(output);
       const OutputKind kind = getOutputKind(layer, i);
-      if (active.contains(copy) && (kind == OutputKind::Output || kind == OutputKind::RouterLoss))
+      if (active.contains(copy) && !isIdle(layer, i) &&
+          (kind == OutputKind::Output || kind == OutputKind::RouterLoss))
         given.push_back({copy, block->addArgument(copy.getType(), copy.getLoc())});
     }
     return given;

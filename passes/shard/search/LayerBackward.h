@@ -12,6 +12,7 @@ struct LayerBackward {
   llvm::DenseSet<mlir::Value> active;       ///< change with what trains
   llvm::DenseSet<mlir::Value> withGradient; ///< backward makes a gradient of them
   llvm::DenseSet<mlir::Value> kept;         ///< from forward to backward, if nothing is recomputed
+  llvm::DenseSet<mlir::Operation *> idle;   ///< ops that training does not run (a head's logits)
 };
 
 /// `arguments` are those of the body that a gradient reaches. A diagnostic says where a gradient

@@ -128,6 +128,7 @@ void LayerReading::describe(unsigned number) {
   ArrayRef<LayoutAttr> all = layouts[number];
   const bool isParameter = value.kind == SearchValue::Kind::Parameter;
   const bool hasGradient = backward.withGradient.contains(of);
+  const bool isIdle = backward.idle.contains(of.getDefiningOp());
   const size_t count = all.size();
   value.layouts = static_cast<unsigned>(count);
   value.moves.assign(count * count, 0);
@@ -137,7 +138,7 @@ void LayerReading::describe(unsigned number) {
       Cost &move = value.moves[from * count + to];
       if (isParameter)
         move = readsFree(all[from], all[to]) ? 0 : impossible;
-      else if (!areAlike(type, all[from], all[to]))
+      else if (!isIdle && !areAlike(type, all[from], all[to]))
         move = rates.ofMove(type, all[from], all[to]) +
                (hasGradient ? rates.ofMove(type, all[to].getDual(), all[from].getDual()) : 0);
       for (LayoutAttr other : all)
@@ -275,7 +276,7 @@ LogicalResult LayerReading::priceWays() {
         FailureOr<BuiltWay> built = buildWay(op, way, backward, rates);
         if (failed(built))
           return failure();
-        priced.work = built->work;
+        priced.work = backward.idle.contains(op) ? 0 : built->work;
         if (&way == &offered.front()) {
           readsOperand = built->readsOperand;
           readsResult = built->readsResult;

@@ -67,9 +67,8 @@ private:
     auto gradients = buildGradients(builder, ops, seeds, active);
     if (failed(gradients))
       return failure();
-    // The op that gives a loss with its gradients runs in backward alone.
-    Cost work = gradients->loss ? 0 : built.work;
     const llvm::DenseSet<Operation *> forward(ops.begin(), ops.end());
+    Cost work = gradients->loss ? workOfLoss(*gradients, forward) : built.work;
     auto isRead = [&](Value value) {
       return llvm::any_of(value.getUsers(),
                           [&](Operation *user) { return !forward.contains(user); });
@@ -83,6 +82,25 @@ private:
     for (auto [i, value] : llvm::enumerate(results))
       built.readsResult[i] = isRead(value);
     return success();
+  }
+
+  /// Of a loss, what itself and its gradients need of forward: nothing where one op of backward
+  /// gives both, and never what only predictions need.
+  Cost workOfLoss(const Gradients &gradients, const llvm::DenseSet<Operation *> &forward) {
+    SmallVector<Value> pending{gradients.loss};
+    for (Operation &each : body.front())
+      if (!forward.contains(&each))
+        llvm::append_range(pending, each.getOperands());
+    llvm::DenseSet<Operation *> counted;
+    Cost work = 0;
+    while (!pending.empty()) {
+      Operation *each = pending.pop_back_val().getDefiningOp();
+      if (!each || !forward.contains(each) || !counted.insert(each).second)
+        continue;
+      work += rates.ofOp(each);
+      llvm::append_range(pending, each->getOperands());
+    }
+    return work;
   }
 
   Operation *op;

@@ -89,7 +89,7 @@ protected:
 
 TEST_F(SearchTest, SmallLayersEqualAllAssignments) {
   int64_t assignments = 0;
-  for (StringRef name : {"gated", "normed", "heads"})
+  for (StringRef name : {"gated", "normed", "heads", "pairs"})
     for (int i = 0; i < 60; ++i) {
       LayerOp layer = layerOf(name);
       LayerReading reading = read(layer, someArguments(layer), machine());
@@ -108,7 +108,7 @@ TEST_F(SearchTest, SmallLayersEqualAllAssignments) {
 
 /// What the rule of an op allows of the layouts that its values may have is offered.
 TEST_F(SearchTest, EveryLegalWayIsOffered) {
-  for (StringRef name : {"gated", "normed", "heads"}) {
+  for (StringRef name : {"gated", "normed", "heads", "pairs"}) {
     LayerOp layer = layerOf(name);
     const OpWays possible(layer);
     llvm::DenseMap<Value, SmallVector<LayoutAttr>> known;
