@@ -241,7 +241,7 @@ class Refused(OutcomeCase):
                                 ("lm_head", "halves", "'halves' is no layout of a parameter"),
                                 ("lm_head", "split(0 : 5)", "split(0 : 5) does not fit parameter"),
                                 ("lm_head", "split(2 : 4)", "split(2 : 4) does not fit parameter"),
-                                ("lm_head", "split(0 : 128)", "layout_c5"),
+                                ("lm_head", "split(1 : 64)", "layout_c5"),
                                 ("layers\\.0\\.self_attn\\.q_proj\\.weight", "split(0 : 64)", "layout_c5")):
             with self.subTest(match=match, layout=of):
                 self.assertIn(says, self.said(match, of))
