@@ -77,9 +77,11 @@ public:
   /// counts). After it returns nothing touches the memory of this rank's messages. A rank calls it
   /// after every error, also after Aborted, before it frees that memory.
   virtual void abort(const Status &reason) = 0;
-  /// Tells the other ranks (where the transport can) what this rank does now.
+  /// Says what this rank does now, which other ranks hear (where the transport can) when they wait
+  /// for it.
   virtual void announce(const Activity &activity) {}
-  /// Returns what is known about a rank's last announcement; empty if the transport carries none.
+  /// Returns a rank's last announcement, for which it may be asked: that takes a moment. Empty if
+  /// the transport carries none.
   virtual std::string activityOf(int rank) { return {}; }
   /// Returns, without waiting, the reason if the ranks have been aborted or one of them was lost.
   virtual Status health() { return Status::ok(); }

@@ -62,8 +62,9 @@ std::string rankTable(const plan::RankReport &report, const std::string &without
     out << "stages have one part, as " << withoutParts
         << " does not go together with parts that differ yet\n";
   const auto least = static_cast<double>(std::max<int64_t>(1, report.boundNs));
-  out << llvm::formatv("no plan of any division takes less than {0} (gap {1:f2}%)\n",
-                       milliseconds(report.boundNs),
+  const bool isWhole = llvm::none_of(report.candidates, [](const auto &c) { return c.isRefused; });
+  out << llvm::formatv("no plan of any {0} takes less than {1} (gap {2:f2}%)\n",
+                       isWhole ? "division" : "other division", milliseconds(report.boundNs),
                        100 * (static_cast<double>(*report.chosen().stepNs) / least - 1));
   return text;
 }

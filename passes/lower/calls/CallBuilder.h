@@ -116,7 +116,6 @@ private:
   llvm::LogicalResult emitPreferenceLoss(mlir::Operation *op);
   /// Rows of logits of so many words that exist at a time.
   int64_t rowsOfLogits(int64_t words, const SymbolicDim &rows) const;
-  llvm::LogicalResult needHost(mlir::Operation *op); // EmitWords.cpp
   std::vector<std::pair<std::string, Place>> wordOperands(mlir::Operation *op, mlir::Value hidden,
                                                           mlir::Value weight, mlir::Value bias,
                                                           mlir::Value targets, bool withGradients);

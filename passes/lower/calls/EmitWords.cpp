@@ -21,13 +21,6 @@ template <typename OpT> void setTerms(Call &call, OpT op) {
 
 } // namespace
 
-LogicalResult CallBuilder::needHost(Operation *op) {
-  if (options.target == "host")
-    return success();
-  return op->emitOpError("has no kernel on target ")
-         << options.target << "; parts that do different things run on the host";
-}
-
 /// The operands that make a part's logits. Scratch holds a block of them with its gathered rows of
 /// hidden and, for gradients, of dhidden.
 std::vector<std::pair<std::string, Place>> CallBuilder::wordOperands(Operation *op, Value hidden,
@@ -57,8 +50,6 @@ Place CallBuilder::statisticsOfParts(Value value, bool withNumbers, Operation *o
 }
 
 LogicalResult CallBuilder::emitWordStatistics(WordStatisticsOp op) {
-  if (failed(needHost(op)))
-    return failure();
   auto operands = wordOperands(op, op.getHidden(), op.getWeight(), op.getBias(), op.getTargets(),
                                /*withGradients=*/false);
   set(op.getStatistics(), fresh(op.getStatistics()));
@@ -75,8 +66,6 @@ LogicalResult CallBuilder::emitWordStatistics(WordStatisticsOp op) {
 }
 
 LogicalResult CallBuilder::emitJoinedCrossEntropy(JoinedCrossEntropyOp op) {
-  if (failed(needHost(op)))
-    return failure();
   set(op.getLoss(), fresh(op.getLoss()));
   Call &entropy = call(op, "joined_cross_entropy",
                        {{"statistics", statisticsOfParts(op.getStatistics(), true, op)},
@@ -88,8 +77,6 @@ LogicalResult CallBuilder::emitJoinedCrossEntropy(JoinedCrossEntropyOp op) {
 }
 
 LogicalResult CallBuilder::emitJoinedCrossEntropyGrad(JoinedCrossEntropyGradOp op) {
-  if (failed(needHost(op)))
-    return failure();
   auto operands = wordOperands(op, op.getHidden(), op.getWeight(), op.getBias(), op.getTargets(),
                                /*withGradients=*/true);
   operands.emplace_back("statistics", statisticsOfParts(op.getStatistics(), true, op));
@@ -110,8 +97,6 @@ LogicalResult CallBuilder::emitJoinedCrossEntropyGrad(JoinedCrossEntropyGradOp o
 }
 
 LogicalResult CallBuilder::emitJoinedPrediction(JoinedPredictionOp op) {
-  if (failed(needHost(op)))
-    return failure();
   set(op.getPrediction(), fresh(op.getPrediction()));
   call(op, "joined_prediction",
        {{"statistics", statisticsOfParts(op.getStatistics(), true, op)},

@@ -250,9 +250,12 @@ class Refused(OutcomeCase):
     def test_devices(self):
         """What has no kernels on a device can be planned for it, and is not written."""
         flags = [f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", "--stages", "2", *parts(2, "key-heads")]
-        planned = subprocess.run([f"{BIN}/omnibal-compile", *flags, "--target", "cuda", "--dry-run"], capture_output=True, text=True)
-        self.assertEqual(planned.returncode, 0, planned.stderr)
-        self.assertRegex(planned.stdout, r"predicted step: [0-9.]+ ms")
+        searched = [*flags[:7], "--model-parallel", "2", "--layout-price", "1"]
+        for wanted in (flags, [*flags[:7], *parts(2, "head")], searched):
+            with self.subTest(flags=wanted):
+                planned = subprocess.run([f"{BIN}/omnibal-compile", *wanted, "--target", "cuda", "--dry-run"], capture_output=True, text=True)
+                self.assertEqual(planned.returncode, 0, planned.stderr)
+                self.assertRegex(planned.stdout, r"predicted step: [0-9.]+ ms")
         passes = subprocess.run([f"{BIN}/omnibal-compile", *flags, "-o", self.path("program"), "--dump-pass-pipeline"],
                                 capture_output=True, text=True, check=True).stdout
         self.assertIn("target=host", passes)
