@@ -148,11 +148,16 @@ private:
     best = nullptr;
     const double limitNs =
         farBehind * static_cast<double>(report.candidates.front().stepNs.value_or(0));
+    int searched = 0;
     for (RankCandidate &candidate : report.candidates) {
-      if (candidate.stepNs && static_cast<double>(*candidate.stepNs) >= limitNs)
+      if (candidate.stepNs && static_cast<double>(*candidate.stepNs) >= limitNs) {
         candidate.ruledOut = "no schedule searched, as the best named one is far behind";
-      else
+      } else if (candidate.stepNs && searched >= mostSearched) {
+        candidate.ruledOut = "no schedule searched, as others are ahead";
+      } else {
+        searched += candidate.stepNs.has_value();
         planOne(candidate, {given.schedule});
+      }
     }
   }
 

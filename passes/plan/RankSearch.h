@@ -19,6 +19,7 @@ struct RankCandidate {
 };
 
 constexpr double farBehind = 1.2;
+constexpr int mostSearched = 4;
 
 struct RankReport {
   planner::RankLimits limits;
@@ -35,8 +36,9 @@ struct RankReport {
 /// `passes`, and with the plan these are written, too. A division whose bound is not below a step
 /// that was found is passed over. Of equal steps the one of fewer parts, then without ZeRO-1, then
 /// of fewer stages. Where the schedule is to be searched, too, all divisions are planned with 1F1B
-/// and ZB-H1 first, and only those whose step is then less than `farBehind` times the best get a
-/// schedule of their own. On failure the module is as it was.
+/// and ZB-H1 first, and only the `mostSearched` best, and of them those whose step is then less
+/// than `farBehind` times the best, get a schedule of their own. On failure the module is as it
+/// was.
 llvm::FailureOr<StagePlan> searchRanks(mlir::ModuleOp module, PlanChoices choices,
                                        const planner::RankLimits &limits, const PartsPasses &passes,
                                        RankReport &report);
