@@ -186,7 +186,7 @@ class Flags(RankCase):
             text = compile_model("--ranks", 2, "--groups", 2, *flags, "--dry-run")
             self.assertEqual({row[0] for row in rows(text)}, {"1"})
             self.assertIn(f"stages have one part, as {why} does not go together with parts that differ yet", text)
-            said = compile_model("--ranks", 2, "--groups", 2, "--model-parallel", 2, *flags, "--dry-run", code=2)
+            said = compile_model("--ranks", 2, "--groups", 2, "--model-parallel", 2, *flags, "-o", self.path("program"), code=2)
             self.assertIn(f"{why} does not go together with parts that differ yet", said)
         # Layouts that an optimizer cannot have are found on the way.
         text = compile_model("--ranks", 2, "--groups", 2, "--optimizer", "adafactor", "--layout-price", 1, "--dry-run")
