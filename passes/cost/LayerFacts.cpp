@@ -4,6 +4,7 @@
 #include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/common/OffsetAssignment.h"
+#include "passes/shard/LayerLayouts.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -185,20 +186,15 @@ std::vector<LayerFacts> readLayerFacts(ModuleOp module, const analysis::CallGrap
 
 namespace {
 
-using Moves = SmallVector<std::tuple<Attribute, Attribute, Attribute>>;
-
 /// Of every function that training runs, what is sent.
-SmallVector<Moves> movesOf(ModuleOp module, LayerFnOp callee) {
-  SmallVector<Moves> all;
+SmallVector<shard::Moves> movesOf(ModuleOp module, LayerFnOp callee) {
+  SmallVector<shard::Moves> all;
   for (std::optional<StringRef> name :
        {std::optional<StringRef>(callee.getForward()), callee.getBackward(), callee.getInputGrad(),
         callee.getWeightGrad()}) {
-    Moves &moves = all.emplace_back();
+    shard::Moves &moves = all.emplace_back();
     if (auto function = name ? module.lookupSymbol<func::FuncOp>(*name) : func::FuncOp())
-      function.walk([&](ReshardOp move) {
-        if (sends(moveOf(move.getFrom(), move.getTo())))
-          moves.push_back({move.getFrom(), move.getTo(), move.getWholeAttr()});
-      });
+      moves = shard::sentMoves(function);
   }
   return all;
 }
@@ -206,12 +202,12 @@ SmallVector<Moves> movesOf(ModuleOp module, LayerFnOp callee) {
 } // namespace
 
 bool partsMeet(ModuleOp module, const analysis::Call &call) {
-  std::optional<SmallVector<Moves>> first;
+  std::optional<SmallVector<shard::Moves>> first;
   llvm::SmallPtrSet<Operation *, 8> seen;
   for (LayerFnOp callee : call.partCallees) {
     if (!seen.insert(callee).second)
       continue;
-    SmallVector<Moves> moves = movesOf(module, callee);
+    SmallVector<shard::Moves> moves = movesOf(module, callee);
     if (first && *first != moves)
       return false;
     first = std::move(moves);

@@ -24,8 +24,6 @@
 //   function_c13 the functions of all parts for one purpose make the same moves in the same order
 //
 //===-------------------------------------------------------------------------------------------===//
-#include "dialects/omnibal/ir/Layouts.h"
-#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/rules/BFloat16Values.h"
 #include "passes/differentiate/Passes.h"
 #include "passes/shard/LayerLayouts.h"
@@ -303,21 +301,12 @@ private:
     for (auto &[purpose, interface] : layers[own]) {
       auto found = layers[first].find(purpose);
       if (found == layers[first].end() ||
-          movesOf(found->second.function) != movesOf(interface.function))
+          shard::sentMoves(found->second.function) != shard::sentMoves(interface.function))
         return at(interface.function, call.emitOpError()
                                           << "function_c13: @" << interface.function.getName()
                                           << " makes other moves than part 0 does");
     }
     return success();
-  }
-
-  static SmallVector<std::tuple<Attribute, Attribute, Attribute>> movesOf(func::FuncOp function) {
-    SmallVector<std::tuple<Attribute, Attribute, Attribute>> moves;
-    function.walk([&](ReshardOp move) {
-      if (sends(moveOf(move.getFrom(), move.getTo())))
-        moves.push_back({move.getFrom(), move.getTo(), move.getWholeAttr()});
-    });
-    return moves;
   }
 
   LogicalResult verifyCall(CallLayerOp call, StringRef callee, int64_t parts, int64_t part) {

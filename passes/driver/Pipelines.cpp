@@ -56,20 +56,15 @@ void addLayouts(OpPassManager &passes, const CapsOptions &caps, const TargetOpti
   if (planning.ranks > 0 || planning.parts == 1 || planning.layouts.empty() ||
       planning.layouts == noLayouts)
     return;
-  if (planning.layouts == searchedLayouts) {
-    SearchLayoutsOptions search;
-    search.tiles = caps.tiles;
-    search.tokens = caps.tokens;
-    search.target = target.target;
-    search.compute = target.compute;
-    search.device = planning.device;
-    search.cluster = planning.cluster;
-    search.price = planning.layoutPrice;
-    passes.addPass(createSearchLayouts(search, files));
-  } else {
-    passes.addPass(createAssignLayouts({planning.layouts}));
-  }
-  passes.addPass(createVerifyLayouts());
+  SearchLayoutsOptions search;
+  search.tiles = caps.tiles;
+  search.tokens = caps.tokens;
+  search.target = target.target;
+  search.compute = target.compute;
+  search.device = planning.device;
+  search.cluster = planning.cluster;
+  search.price = planning.layoutPrice;
+  addLayoutPasses(passes, planning.layouts, search, files);
 }
 
 void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,

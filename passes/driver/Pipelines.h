@@ -10,13 +10,11 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
+#include "passes/shard/search/Passes.h"
 #include <memory>
 #include <string>
 
 namespace omnibal {
-
-/// Layouts that are no file.
-inline constexpr const char *searchedLayouts = "search", *noLayouts = "none";
 
 // Groups of options, so that phases and the whole have the same ones.
 

@@ -10,7 +10,6 @@
 #include "passes/plan/PlanRemarks.h"
 #include "passes/plan/RankSearch.h"
 #include "passes/plan/SearchPlan.h"
-#include "passes/shard/Passes.h"
 #include "passes/shard/search/Passes.h"
 
 using namespace mlir;
@@ -59,9 +58,6 @@ private:
 
   std::shared_ptr<plan::ModePlans> found;
 };
-
-/// Layouts that are no file, as the pipelines call them.
-constexpr llvm::StringLiteral searchedLayouts = "search", noLayouts = "none";
 
 struct SearchRanks : impl::SearchRanksBase<SearchRanks> {
   using SearchRanksBase::SearchRanksBase;
@@ -147,20 +143,15 @@ private:
     if (!dividesStages())
       return success();
     PassManager passes(&getContext());
-    if (layouts.getValue() == searchedLayouts) {
-      SearchLayoutsOptions options;
-      options.tiles = tiles;
-      options.tokens = tokens;
-      options.target = target;
-      options.compute = compute;
-      options.device = device;
-      options.cluster = cluster;
-      options.price = layoutPrice;
-      passes.addPass(createSearchLayouts(options, files));
-    } else {
-      passes.addPass(createAssignLayouts({layouts}));
-    }
-    passes.addPass(createVerifyLayouts());
+    SearchLayoutsOptions options;
+    options.tiles = tiles;
+    options.tokens = tokens;
+    options.target = target;
+    options.compute = compute;
+    options.device = device;
+    options.cluster = cluster;
+    options.price = layoutPrice;
+    addLayoutPasses(passes, layouts, options, files);
     return passes.run(module);
   }
 

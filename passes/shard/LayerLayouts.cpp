@@ -107,4 +107,13 @@ bool isNearer(LayoutAttr one, LayoutAttr other, LayoutAttr to, int64_t parts) {
   return key(one) < key(other);
 }
 
+Moves sentMoves(Operation *function) {
+  Moves moves;
+  function->walk([&](ReshardOp move) {
+    if (sends(moveOf(move.getFrom(), move.getTo())))
+      moves.push_back({move.getFrom(), move.getTo(), move.getWholeAttr()});
+  });
+  return moves;
+}
+
 } // namespace omnibal::shard

@@ -4,6 +4,7 @@
 
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
+#include <tuple>
 
 namespace omnibal::shard {
 
@@ -48,6 +49,10 @@ bool areAlike(mlir::RankedTensorType type, LayoutAttr one, LayoutAttr other);
 /// `other`: from where value and gradient send least, else from the first by kind, dimension and
 /// units.
 bool isNearer(LayoutAttr one, LayoutAttr other, LayoutAttr to, int64_t parts);
+
+/// From and to which layouts parts send in a function, and of what whole shape, in its order.
+using Moves = llvm::SmallVector<std::tuple<mlir::Attribute, mlir::Attribute, mlir::Attribute>>;
+Moves sentMoves(mlir::Operation *function);
 
 } // namespace omnibal::shard
 #endif // PASSES_SHARD_LAYERLAYOUTS_H

@@ -3,6 +3,7 @@
 #define PASSES_SHARD_SEARCH_PASSES_H
 
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
 #include "passes/cost/InputFiles.h"
 #include <memory>
 
@@ -13,6 +14,13 @@ namespace omnibal {
 /// Reads the cluster's file from `files`.
 std::unique_ptr<mlir::Pass> createSearchLayouts(const SearchLayoutsOptions &options,
                                                 std::shared_ptr<cost::InputFiles> files);
+
+/// Layouts that are no file, as pipelines call them: searched, and all parts do the same.
+inline constexpr const char *searchedLayouts = "search", *noLayouts = "none";
+
+/// Adds the passes that divide stages as `layouts` says: `search` or a file; not noLayouts.
+void addLayoutPasses(mlir::OpPassManager &passes, const std::string &layouts,
+                     const SearchLayoutsOptions &search, std::shared_ptr<cost::InputFiles> files);
 
 #define GEN_PASS_REGISTRATION
 #include "passes/shard/search/Passes.h.inc"

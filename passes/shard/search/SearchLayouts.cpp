@@ -2,6 +2,7 @@
 #include "passes/common/OptimizerAttribute.h"
 #include "passes/cost/CostInputs.h"
 #include "passes/shard/LayerLayouts.h"
+#include "passes/shard/Passes.h"
 #include "passes/shard/search/LayoutRemarks.h"
 #include "passes/shard/search/Passes.h"
 
@@ -138,4 +139,14 @@ private:
 std::unique_ptr<Pass> omnibal::createSearchLayouts(const SearchLayoutsOptions &options,
                                                    std::shared_ptr<cost::InputFiles> files) {
   return std::make_unique<SearchLayoutsPass>(options, std::move(files));
+}
+
+void omnibal::addLayoutPasses(OpPassManager &passes, const std::string &layouts,
+                              const SearchLayoutsOptions &search,
+                              std::shared_ptr<cost::InputFiles> files) {
+  if (layouts == searchedLayouts)
+    passes.addPass(createSearchLayouts(search, std::move(files)));
+  else
+    passes.addPass(createAssignLayouts({layouts}));
+  passes.addPass(createVerifyLayouts());
 }

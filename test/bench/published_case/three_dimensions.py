@@ -61,10 +61,8 @@ class Division:
         cluster = CLUSTER | {"stages": STAGES, "data_parallel": CLUSTER["data_parallel"] | {"size": REPLICAS}}
         return self.compile(cluster, "--model-parallel", PARTS, "--microbatches", GROUPS // REPLICAS, *flags)[0]
 
-    def published(self, cuts):
-        """The step with Megatron's layouts and published cuts."""
-        problem = os.path.join(self.folder, "problem.json")
-        self.given("--layouts", self.layouts, "--emit-problem", problem)
+    def published(self, problem, cuts):
+        """The step of a problem with published cuts."""
         with open(problem, encoding="utf-8") as file:
             layers = len(json.load(file)["layers"])
         plan = write(os.path.join(self.folder, "plan.json"),
@@ -73,9 +71,11 @@ class Division:
         return json.loads(text)["plan"]["step_ns"] / 1e6
 
     def rows(self):
+        problem = os.path.join(self.folder, "problem.json")
+        ours = self.given("--layouts", self.layouts, "--emit-problem", problem)
         for name, cuts in published_case.PUBLISHED.items():
-            yield f"{PARTS} x {STAGES} x {REPLICAS}, Megatron's layouts, {name}", self.published(cuts), ""
-        yield f"{PARTS} x {STAGES} x {REPLICAS}, Megatron's layouts, our cuts", step_of(self.given("--layouts", self.layouts)), ""
+            yield f"{PARTS} x {STAGES} x {REPLICAS}, Megatron's layouts, {name}", self.published(problem, cuts), ""
+        yield f"{PARTS} x {STAGES} x {REPLICAS}, Megatron's layouts, our cuts", step_of(ours), ""
         yield f"{PARTS} x {STAGES} x {REPLICAS}, our layouts and cuts", step_of(self.given()), ""
         for parts in (1, 2, 4, 8):
             text, seconds, peak = self.compile(CLUSTER, "--ranks", RANKS, "--groups", GROUPS, "--model-parallel", parts)
