@@ -125,7 +125,7 @@ Status Executor::countRun(MicrobatchSource &source, const StepOptions &options,
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
     if (thePart == 0 || loaded.program.hasOwnParts()) // else the others do the same
-      counts[Flops] += impl->work->of(*prepared.mode, m, *batch);
+      counts[Flops] += impl->work->of(prepared.calls[m], *batch);
     if (theStage != 0 || thePart != 0)
       continue;
     counts[Labels] += static_cast<double>(batch->labelTokens);

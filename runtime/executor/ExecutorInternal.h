@@ -47,6 +47,7 @@ struct PreparedMode {
   int64_t rowBucket = 1;
   int64_t rows(int64_t tokens) const { return (tokens + rowBucket - 1) / rowBucket * rowBucket; }
   std::vector<std::array<PreparedPhase, 4>> chunks; ///< by ActionKind Forward..WeightGrad
+  std::vector<FunctionCalls> calls;                 ///< of each micro-batch
   RunPlan plan;                                     ///< the mode's own
   Completions completions;                          ///< of that plan
 };

@@ -247,20 +247,20 @@ double ModelWork::of(int32_t function, const PackedMicrobatch &batch) const {
   return sum;
 }
 
-double ModelWork::of(const Mode &mode, int32_t microbatch, const PackedMicrobatch &batch) const {
-  std::map<int32_t, double> known; // equal layers share functions
+double ModelWork::of(const FunctionCalls &calls, const PackedMicrobatch &batch) const {
   double sum = 0;
-  for (const Action &a : mode.actions) {
-    if (!isCompute(a.kind) || a.microbatch != microbatch)
-      continue;
-    for (const LayerCall &call : mode.chunks[a.index].calls(a.kind)) {
-      auto [found, fresh] = known.try_emplace(call.function);
-      if (fresh)
-        found->second = of(call.function, batch);
-      sum += found->second;
-    }
-  }
+  for (const auto &[function, count] : calls)
+    sum += static_cast<double>(count) * of(function, batch);
   return sum;
+}
+
+std::vector<FunctionCalls> callsOfMicrobatches(const Mode &mode) {
+  std::vector<FunctionCalls> result(mode.microbatches);
+  for (const Action &a : mode.actions)
+    if (isCompute(a.kind))
+      for (const LayerCall &call : mode.chunks[a.index].calls(a.kind))
+        ++result[a.microbatch][call.function];
+  return result;
 }
 
 } // namespace omnibal::rt

@@ -14,11 +14,17 @@
 
 #include "runtime/data/Packing.h"
 #include "runtime/program/Program.h"
+#include <map>
 #include <set>
 #include <tuple>
 #include <vector>
 
 namespace omnibal::rt {
+
+/// How often a micro-batch calls each function.
+using FunctionCalls = std::map<int32_t, int64_t>;
+/// Returns those of the computing actions of a mode, for each of its micro-batches.
+std::vector<FunctionCalls> callsOfMicrobatches(const Mode &mode);
 
 /// The floating-point operations of the functions of a program.
 class ModelWork {
@@ -29,8 +35,8 @@ public:
 
   /// Returns those of one call of a function for a micro-batch.
   double of(int32_t function, const PackedMicrobatch &batch) const;
-  /// Returns those of all computing actions of a mode for one of its micro-batches.
-  double of(const Mode &mode, int32_t microbatch, const PackedMicrobatch &batch) const;
+  /// Returns those of all calls for a micro-batch.
+  double of(const FunctionCalls &calls, const PackedMicrobatch &batch) const;
 
 private:
   using Places = std::set<std::tuple<Space, int32_t, int64_t>>;

@@ -154,6 +154,7 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
                          std::byte *arena) {
   PreparedMode prepared;
   prepared.mode = &mode;
+  prepared.calls = callsOfMicrobatches(mode);
   prepared.plan = ownPlan(mode);
   prepared.completions = findCompletions(stage, mode, mode.actions);
   prepared.rowBucket = canRoundRows(mode) ? program.rowBucket : 1;
