@@ -248,7 +248,8 @@ private:
     return success();
   }
 
-  std::vector<LayerFacts> factsOf(const Variant &variant, const MicrobatchLoad &at) const {
+  std::vector<LayerFacts> factsOf(const Variant &variant, MicrobatchLoad at) const {
+    at.parts = options.parts;
     return readLayerFacts(
         *variant.module, variant.graph, at, options.precision.activation,
         analysis::digestKernels(options.precision.target, options.precision.compute));
@@ -256,6 +257,7 @@ private:
 
   LogicalResult setLoads(const MicrobatchLoad &caps, const MicrobatchLoad &timed) {
     options.load = caps;
+    lowering.parts = options.parts;
     lowering.tilesCap = caps.tiles;
     lowering.tokensCap = lower::roundedTokens(caps.tokens, lower::rowBucketOf(lowering.target));
     for (auto &[name, variant] : variants) {

@@ -20,7 +20,7 @@ int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
     return 0;
   int64_t elements = 1;
   for (const SymbolicDim &dim : *shape)
-    elements *= dim.evaluate(load.tiles, load.tokens);
+    elements *= dim.evaluate(load.symbols());
   if (isa<FloatType>(tensor.getElementType()))
     return elements * floatBytes;
   return elements * std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
@@ -161,10 +161,10 @@ void addWork(Operation &op, MicrobatchLoad load, int64_t floatBytes, Work &work)
   OpCost opCost = costOp.getCost();
   if (!opCost.isMatrixProduct) {
     // Ops state their traffic in float32.
-    work.bytes += opCost.bytes.evaluate(load.tiles, load.tokens) * floatBytes / 4;
+    work.bytes += opCost.bytes.evaluate(load.symbols()) * floatBytes / 4;
     return;
   }
-  work.matrixFlops += opCost.flops.evaluate(load.tiles, load.tokens) +
+  work.matrixFlops += opCost.flops.evaluate(load.symbols()) +
                       opCost.flopsPerSquaredToken * load.squares() +
                       opCost.flopsPerSquaredTile * load.tileSquares();
 }

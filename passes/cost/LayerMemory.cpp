@@ -19,9 +19,9 @@ FunctionBuffersAttr describe(MLIRContext *context, const lower::LoweredFunction 
       continue;
     bool isNamed =
         llvm::is_contained({rt::Role::Batch, rt::Role::Constant, rt::Role::Result}, formal.role);
-    formals.push_back(FormalAttr::get(
-        context, *role, isNamed ? -1 : formal.index, isNamed ? formal.name : "",
-        rt::bytesAt(buffer.dtype, buffer.shape, options.tilesCap, options.tokensCap)));
+    formals.push_back(FormalAttr::get(context, *role, isNamed ? -1 : formal.index,
+                                      isNamed ? formal.name : "",
+                                      rt::bytesAt(buffer.dtype, buffer.shape, options.caps())));
   }
   rt::WorkspaceFacts facts;
   facts.addKernels(list.function);

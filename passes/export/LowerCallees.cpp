@@ -106,6 +106,7 @@ LogicalResult CalleeLowering::lowerOne(llvm::StringRef symbol, int64_t &index) {
   lowering.compute = options.compute;
   lowering.tilesCap = options.tilesCap;
   lowering.tokensCap = parts.tokensCap;
+  lowering.parts = parts.schedule.plan.getParts();
   lowering.rowBucket = 1;
   auto lowered = lower::lowerFunction(module.lookupSymbol<func::FuncOp>(symbol), kernels, lowering);
   if (failed(lowered))

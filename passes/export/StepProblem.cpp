@@ -114,9 +114,9 @@ private:
       edge.from = from;
       edge.to = to;
       for (int64_t number : message.edges) {
-        const rt::Extent size = layout::stepBytes(parts.dtypeOf(parts.graph.edges[number]),
-                                                  lower::toExtents(parts.graph.edges[number].shape),
-                                                  parts.tilesCap, parts.tokensCap);
+        const rt::Extent size =
+            layout::stepBytes(parts.dtypeOf(parts.graph.edges[number]),
+                              lower::toExtents(parts.graph.edges[number].shape), parts.caps());
         planner::SizeModel &bytes = message.gradient ? edge.gradBytes : edge.bytes;
         bytes.constant += size.constant;
         bytes.tile += size.perTile;

@@ -4,25 +4,24 @@
 
 namespace omnibal::layout {
 
-rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape, int64_t tilesCap,
-                     int64_t tokensCap) {
-  rt::Extent size{rt::byteSize(dtype), 0, 0};
+rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape,
+                     const rt::SymbolValues &caps) {
+  rt::Extent size{rt::byteSize(dtype)};
   bool isAffine = true;
   for (const rt::Extent &extent : shape) {
     isAffine &= size.isStatic() || extent.isStatic();
     const auto [factor, other] =
         extent.isStatic() ? std::pair(extent.constant, size) : std::pair(size.constant, extent);
-    size = {other.constant * factor, other.perTile * factor, other.perToken * factor};
+    size = other.times(factor);
   }
-  const int64_t bytes = rt::bytesAt(dtype, shape, tilesCap, tokensCap);
-  if (!isAffine || size.constant < 0 || size.perTile < 0 || size.perToken < 0)
-    return {alignUp(bytes), 0, 0};
+  const int64_t bytes = rt::bytesAt(dtype, shape, caps);
+  // Steps that are planned one by one have parts that all do the same.
+  if (!isAffine || size.isOwn() || size.constant < 0 || size.perTile < 0 || size.perToken < 0)
+    return {alignUp(bytes)};
   const rt::Extent whole{alignUp(size.constant), alignUp(size.perTile), alignUp(size.perToken)};
   // What is small a token would grow more than it shrinks.
   constexpr int64_t mostGrowth = 16;
-  return whole.evaluate(tilesCap, tokensCap) - bytes <= bytes / mostGrowth
-             ? whole
-             : rt::Extent{alignUp(bytes), 0, 0};
+  return whole.evaluate(caps) - bytes <= bytes / mostGrowth ? whole : rt::Extent{alignUp(bytes)};
 }
 
 int64_t CalleeFunctions::of(rt::ActionKind kind, StageMode mode) const {

@@ -77,11 +77,11 @@ struct EdgeMemory {
 /// Bytes of a dense tensor as plans of single steps count them: what depends on V and N shrinks
 /// with the micro-batch, and every coefficient is a multiple of the blocks' alignment, so that sums
 /// of sizes are offsets. What is not affine in V and N, or would grow much, counts as at the caps.
-rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape, int64_t tilesCap,
-                     int64_t tokensCap);
+rt::Extent stepBytes(rt::DType dtype, const std::vector<rt::Extent> &shape,
+                     const rt::SymbolValues &caps);
 
 struct MemoryGraph {
-  int64_t tilesCap = 0, tokensCap = 0; ///< for the sizes of steps; N rounded to the row bucket
+  rt::SymbolValues caps; ///< for the sizes of steps; N rounded to the row bucket
   std::vector<CallMemory> calls;
   std::vector<EdgeMemory> edges;
   std::vector<FunctionMemory> functions;

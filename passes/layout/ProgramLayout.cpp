@@ -30,16 +30,15 @@ public:
 
 private:
   int64_t bytesOf(rt::DType dtype, const std::vector<rt::Extent> &shape) const {
-    return rt::bytesAt(dtype, shape, parts.tilesCap, parts.tokensCap);
+    return rt::bytesAt(dtype, shape, parts.caps());
   }
 
   rt::Extent stepBytesOf(rt::DType dtype, const std::vector<rt::Extent> &shape) const {
-    return stepBytes(dtype, shape, parts.tilesCap, parts.tokensCap);
+    return stepBytes(dtype, shape, parts.caps());
   }
 
   void buildMemory() {
-    memory.tilesCap = parts.tilesCap;
-    memory.tokensCap = parts.tokensCap;
+    memory.caps = parts.caps();
     ArrayRef<int64_t> chunkStage = parts.schedule.plan.getChunkStages();
     memory.chunkStage.assign(chunkStage.begin(), chunkStage.end());
     for (auto [index, call] : llvm::enumerate(parts.graph.calls))
@@ -171,7 +170,7 @@ private:
     view.strides.resize(view.shape.size());
     SymbolicDim stride = 1;
     for (size_t i = view.shape.size(); i-- > 0;) {
-      view.strides[i] = {stride.constant, stride.perTile, stride.perToken};
+      view.strides[i] = stride;
       stride = multiply(stride, edge.shape[i]).value_or(SymbolicDim(0));
     }
     lower::LoweredFunction lowered;

@@ -26,6 +26,9 @@ struct ProgramParts {
   rt::OptimizerKind optimizer = rt::OptimizerKind::AdamW;
   bool averages = false; ///< as rt::Program's
   int64_t tilesCap = 0, tokensCap = 0;
+  rt::SymbolValues caps() const {
+    return rt::SymbolValues::most(tilesCap, tokensCap, schedule.plan.getParts());
+  }
   /// By chunk, where steps are planned one by one: what plans place for a unit.
   std::vector<ChunkBlocks> stepBlocks;
 

@@ -90,14 +90,13 @@ rt::Extent StageLayout::grow(int32_t number, int64_t bytes, const rt::Extent &st
   if (!stepPlanned) {
     int64_t offset = region.bytes;
     region.bytes = alignUp(offset + bytes);
-    return {offset, 0, 0};
+    return {offset};
   }
   if (!region.block)
     region.block.emplace();
   rt::Extent &size = region.block->bytes, offset = size;
-  size = {size.constant + stepBytes.constant, size.perTile + stepBytes.perTile,
-          size.perToken + stepBytes.perToken};
-  region.bytes = size.evaluate(graph.tilesCap, graph.tokensCap);
+  size = size.plus(stepBytes);
+  region.bytes = size.evaluate(graph.caps);
   return offset;
 }
 

@@ -23,12 +23,13 @@ struct LoweringOptions {
   std::string target = "host";     ///< host | cuda
   std::string compute = "float32"; ///< how activations and products are kept: float32 | bfloat16
   int64_t tilesCap = 0, tokensCap = 0; ///< V and N that temporaries must hold
-  int32_t rowBucket = 64;              ///< row counts of temporaries are rounded up to this
+  int64_t parts = 1;                   ///< of a stage
+
+  rt::SymbolValues caps() const { return rt::SymbolValues::most(tilesCap, tokensCap, parts); }
+  int32_t rowBucket = 64; ///< row counts of temporaries are rounded up to this
 };
 
-inline rt::Extent toExtent(const SymbolicDim &dim) {
-  return {dim.constant, dim.perTile, dim.perToken};
-}
+inline rt::Extent toExtent(const SymbolicDim &dim) { return dim; }
 inline std::vector<rt::Extent> toExtents(const SymbolicShape &shape) {
   std::vector<rt::Extent> extents;
   for (const SymbolicDim &dim : shape)

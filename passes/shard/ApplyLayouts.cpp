@@ -62,10 +62,7 @@ FailureOr<RankedTensorType> PartBody::ownType(Value value, LayoutAttr layout) {
   RankedTensorType whole = wholeType(value);
   if (RankedTensorType type = partType(whole, layout, choice.parts, choice.part))
     return type;
-  return layer.emitOpError()
-         << "has no body for a part: " << layout << " of " << whole
-         << " depends on the micro-batch, and types have no symbol for a part's "
-            "own tiles and tokens";
+  return layer.emitOpError() << "has no body for a part: " << layout << " does not fit " << whole;
 }
 
 FailureOr<SmallVector<LayoutAttr>> PartBody::layoutsOf(Operation *op, StringRef attribute,

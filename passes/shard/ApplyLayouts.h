@@ -11,8 +11,7 @@ namespace omnibal::shard {
 /// For which part a body is made.
 struct PartChoice {
   int64_t parts = 1, part = 0;
-  /// Tiles and tokens of a micro-batch: then the body's sizes are numbers. Without it, a split
-  /// along tiles or tokens is an error, because types have no symbol for a part's own share.
+  /// Tiles and tokens of a micro-batch: then the body's sizes are numbers.
   std::optional<std::pair<int64_t, int64_t>> microbatch;
   /// Whether parameters that are held copied are whole in front of their first move, so that their
   /// gradients are summed by its gradient; without it their gradients are partial.

@@ -46,7 +46,7 @@ struct AssignLayoutsPass : omnibal::impl::AssignLayoutsBase<AssignLayoutsPass> {
     for (auto [number, entry] : llvm::enumerate(entries))
       if (failed(assign(number, entry)))
         return signalPassFailure();
-    getOperation().walk([](LayerOp layer) { followLayouts(layer); });
+    getOperation().walk([&](LayerOp layer) { followLayouts(layer, dividesRows); });
   }
 
 private:
@@ -56,9 +56,13 @@ private:
     OMNIBAL_ASSIGN_OR_RETURN(const nlohmann::json json, rt::parseJson(text, layouts));
     rt::Status status;
     rt::JsonField root(json, layouts, status);
-    root.onlyKeys({"format", "parameters"});
+    root.onlyKeys({"format", "rows", "parameters"});
     if (root["format"].text() != "omnibal.layouts/1")
       root["format"].fail("\"omnibal.layouts/1\" is expected");
+    const std::string rows = root.has("rows") ? root["rows"].text() : "whole";
+    if (rows != "whole" && rows != "split")
+      root["rows"].fail("\"whole\" or \"split\" is expected");
+    dividesRows = rows == "split";
     entries = root["parameters"].list([](rt::JsonField field) {
       field.onlyKeys({"match", "layout"});
       return Entry{field["match"].text(), field["layout"].text()};
@@ -110,6 +114,7 @@ private:
   }
 
   std::vector<Entry> entries;
+  bool dividesRows = false;
 };
 
 } // namespace

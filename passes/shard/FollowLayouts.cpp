@@ -3,10 +3,12 @@
 // Ops are visited in order. The ways in which an op could be run are tried one after the other, and
 // the first one that its rule allows is taken: divided as a parameter that it reads is, divided as
 // another operand is, with summands where it passes them on, divided along another letter where
-// what comes in is divided along one that it does not divide, and in full.
+// what comes in is divided along one that it does not divide, along tokens or tiles where rows are
+// to be divided, and in full.
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "passes/shard/FollowLayouts.h"
+#include "dialects/omnibal/analysis/LayerGraph.h"
 #include "dialects/omnibal/ir/Layouts.h"
 #include "passes/shard/LayerLayouts.h"
 #include "passes/shard/OpWays.h"
@@ -18,8 +20,8 @@ namespace {
 
 class LayerFollower {
 public:
-  explicit LayerFollower(LayerOp layer)
-      : layer(layer), possible(layer), context(layer.getContext()) {}
+  LayerFollower(LayerOp layer, bool dividesRows)
+      : layer(layer), dividesRows(dividesRows), possible(layer), context(layer.getContext()) {}
 
   void run() {
     bool isDivided = false;
@@ -62,6 +64,9 @@ private:
     if (llvm::any_of(op->getOperands(), [&](Value each) { return native[each].isSplit(); }))
       if (auto way = alongAnother(op))
         return *way;
+    if (dividesRows && !givesLoss(op))
+      if (auto way = alongRows(op))
+        return *way;
     return possible.all(op, LayoutAttr::whole(context));
   }
 
@@ -88,6 +93,25 @@ private:
           if (auto way = legal(op, possible.along(op, possible.letters.ofOp(op, letter))))
             return way;
     return std::nullopt;
+  }
+
+  std::optional<Way> alongRows(Operation *op) {
+    const std::optional<FactorRule> &rule = possible.letters.ruleOf(op);
+    if (!rule || op->getNumResults() == 0 || !isFloat(op->getResult(0)))
+      return std::nullopt;
+    for (const DimLetters &dim : rule->results[0])
+      for (unsigned letter : dim)
+        if (rule->kinds[letter] == LetterKind::Free && !rule->sizes[letter].isStatic())
+          if (auto way = legal(op, possible.along(op, possible.letters.ofOp(op, letter))))
+            return way;
+    return std::nullopt;
+  }
+  /// Losses are whole where their gradients begin.
+  bool givesLoss(Operation *op) {
+    return llvm::any_of(op->getUses(), [&](OpOperand &use) {
+      return use.getOwner()->hasTrait<OpTrait::IsTerminator>() &&
+             getOutputKind(layer, use.getOperandNumber()) != OutputKind::Output;
+    });
   }
 
   /// The way, if it moves no parameter.
@@ -119,6 +143,7 @@ private:
   }
 
   LayerOp layer;
+  bool dividesRows;
   OpWays possible;
   MLIRContext *context;
   llvm::DenseMap<Value, LayoutAttr> native;
@@ -127,6 +152,6 @@ private:
 
 } // namespace
 
-void followLayouts(LayerOp layer) { LayerFollower(layer).run(); }
+void followLayouts(LayerOp layer, bool dividesRows) { LayerFollower(layer, dividesRows).run(); }
 
 } // namespace omnibal::shard

@@ -8,8 +8,10 @@ namespace omnibal::shard {
 
 /// Writes `omnibal.borders`, `omnibal.reads` and `omnibal.layouts` on a layer and its ops, as they
 /// follow from `omnibal.held` of its parameters; nothing where that divides no op. Borders are
-/// whole. What is written need not be legal (omnibal-verify-layouts).
-void followLayouts(LayerOp layer);
+/// whole. With `dividesRows` parts also have shares of tokens and tiles where they would otherwise
+/// do the same with all of them, and parameters that are read so are copied. What is written need
+/// not be legal (omnibal-verify-layouts).
+void followLayouts(LayerOp layer, bool dividesRows = false);
 
 } // namespace omnibal::shard
 #endif // PASSES_SHARD_FOLLOWLAYOUTS_H

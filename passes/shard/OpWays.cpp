@@ -41,8 +41,20 @@ void OpWays::addRuns(Operation *op) {
         }
 }
 
+/// Whether rows are split that values address, where a part's first one depends on the micro-batch:
+/// no symbol tells it.
+static bool addressesOpenRows(const std::optional<FactorRule> &rule, const Way &way) {
+  for (auto [i, read] : llvm::enumerate(way.reads))
+    if (rule && read.isSplit() && read.getUnitsOf() != UnitsOf::Number &&
+        llvm::any_of(rule->operands[i][read.getDim()],
+                     [&](unsigned letter) { return rule->kinds[letter] == LetterKind::Index; }))
+      return true;
+  return false;
+}
+
 bool OpWays::isLegal(Operation *op, const Way &way) const {
-  return findFault(op, letters.ruleOf(op), way.reads, way.layouts).empty();
+  return !addressesOpenRows(letters.ruleOf(op), way) &&
+         findFault(op, letters.ruleOf(op), way.reads, way.layouts).empty();
 }
 
 Way OpWays::all(Operation *op, LayoutAttr layout) const {

@@ -9,8 +9,9 @@ def AssignLayouts : Pass<"omnibal-assign-layouts", "::mlir::ModuleOp"> {
   let description = [{
     A file says by names of parameters how the parts of a stage hold them (docs/sharding.md). The
     layouts of the values inside layers follow, op by op: an op is divided as the parameters that it
-    reads are, else as its operands are, else all parts do it in full. A layer of which nothing is
-    divided gets no layouts.
+    reads are, else as its operands are, else all parts do it in full, or, where the file says
+    "rows": "split", each does its tokens or tiles of it. A layer of which nothing is divided gets
+    no layouts.
   }];
   let options = [
     Option<"layouts", "layouts", "std::string", "", "File of layouts (JSON); empty: none">

@@ -117,8 +117,8 @@ public:
   }
   /// Performs a move among `ranks` (as in startSum), the parts of a stage, in their order, behind
   /// the work enqueued so far; work enqueued later sees the result.
-  virtual Status exchange(const PartMove &move, std::span<const TensorView> operands, int64_t tiles,
-                          int64_t tokens, std::span<const int> ranks) {
+  virtual Status exchange(const PartMove &move, std::span<const TensorView> operands,
+                          const SymbolValues &symbols, std::span<const int> ranks) {
     return {Code::InvalidArgument, "this backend moves nothing among the parts of a stage"};
   }
   Status gather(std::span<const OwnedPiece> pieces, std::span<const int> ranks) {

@@ -148,11 +148,16 @@ std::string CallReader::text(const std::string &name, const std::string &byDefau
 Result<Extent> CallReader::parseExtent(const nlohmann::json &value, const std::string &name) {
   auto isInteger = [](const nlohmann::json &item) { return item.is_number_integer(); };
   if (value.is_number_integer())
-    return Extent{value.get<int64_t>(), 0, 0};
-  if (value.is_array() && value.size() == 3 && std::all_of(value.begin(), value.end(), isInteger))
-    return Extent{value[0].get<int64_t>(), value[1].get<int64_t>(), value[2].get<int64_t>()};
+    return Extent{value.get<int64_t>()};
+  if (value.is_array() && (value.size() == 3 || value.size() == 5) &&
+      std::all_of(value.begin(), value.end(), isInteger)) {
+    auto at = [&](size_t i) { return i < value.size() ? value[i].get<int64_t>() : 0; };
+    return Extent{at(0), at(1), at(2), at(3), at(4)};
+  }
   return invalid("attribute '" + name +
-                 "' must be an integer or [constant, per tile, per token], not " + value.dump());
+                 "' must be an integer or [constant, per V, per N] or [constant, per V, per N, "
+                 "per v, per n], not " +
+                 value.dump());
 }
 
 Extent CallReader::extent(const std::string &name, Extent byDefault) {

@@ -36,7 +36,7 @@ public:
   /// Position of the attribute's value in `choices`; the first one is the default.
   int choice(const std::string &name, std::initializer_list<const char *> choices);
   std::string text(const std::string &name, const std::string &byDefault);
-  /// An affine size: a plain integer or [constant, perTile, perToken].
+  /// An affine size: a plain integer or a list of Extent's three or five numbers.
   Extent extent(const std::string &name, Extent byDefault);
   std::vector<Extent> extents(const std::string &name);
 

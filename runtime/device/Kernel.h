@@ -50,16 +50,16 @@ struct BoundCall {
 class Kernel {
 public:
   virtual ~Kernel() = default;
-  /// Operands in the order of BoundCall::operands. `tiles`, `tokens`: V and N of the micro-batch,
-  /// for attributes that are Extents. Enqueues (on the host: performs) the work.
-  virtual Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
+  /// Operands in the order of BoundCall::operands. `symbols`: of the micro-batch, for
+  /// attributes that are Extents. Enqueues (on the host: performs) the work.
+  virtual Status run(std::span<const TensorView> operands, const SymbolValues &symbols,
                      ThreadPool &pool) = 0;
   /// Whether a token needs keys and values of its sample's earlier tokens. Such a kernel is run by
   /// runBehind() where these are not among the operands.
   virtual bool keepsKeys() const { return false; }
   /// Does what run() does for the tokens that follow those of `kept`, and adds theirs to it.
   virtual Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> operands,
-                           int64_t tiles, int64_t tokens, ThreadPool &pool) {
+                           const SymbolValues &symbols, ThreadPool &pool) {
     return {Code::Internal, "this kernel keeps no keys"};
   }
 };

@@ -38,8 +38,9 @@ PartSplit readSplit(CallReader &call, const std::string &side) {
       numbers[1] < 0 || numbers[2] < 1)
     call.fail("attribute '" + side + "' must be a dimension, its units and their elements");
   else
-    split = {numbers[0], numbers[1], numbers[2], {1, 0, 0}};
-  split.outer = call.extent(side + "_outer", {1, 0, 0});
+    split = {numbers[0], {numbers[1]}, numbers[2], {1}};
+  split.units = call.extent(side + "_units", split.units);
+  split.outer = call.extent(side + "_outer", split.outer);
   return split;
 }
 
@@ -53,9 +54,9 @@ template <typename Use>
 void restrictTo(const PartSide &side, int64_t dim, int64_t begin, int64_t end, Use use) {
   if (!*side.split || (*side.split)->dim != dim)
     return use(begin, end, begin);
-  const PartSplit &split = **side.split;
+  const UnitSplit &split = **side.split;
   const int64_t row = split.units * split.inner, own = side.own.size() * split.inner;
-  for (int64_t r = row > 0 ? begin / row : side.outer; r < side.outer && r * row < end; ++r) {
+  for (int64_t r = row > 0 ? begin / row : split.outer; r < split.outer && r * row < end; ++r) {
     const int64_t first = r * row + side.own.begin * split.inner;
     const int64_t from = std::max(begin, first), to = std::min(end, first + own);
     if (from < to)
@@ -76,7 +77,7 @@ std::vector<IndexRun> commonIndices(int64_t size, int64_t dim, const PartSide &o
 
 int64_t heldSize(int64_t size, int64_t dim, const PartSide &side) {
   return *side.split && (*side.split)->dim == dim
-             ? side.outer * side.own.size() * (*side.split)->inner
+             ? (*side.split)->outer * side.own.size() * (*side.split)->inner
              : size;
 }
 
@@ -104,16 +105,16 @@ Result<PartMove> PartMove::read(const BoundCall &bound) {
 }
 
 std::vector<int64_t> PartMove::wholeShape(std::span<const int64_t> shape,
-                                          const std::optional<PartSplit> &split, int64_t outer,
-                                          int64_t part, int64_t parts) {
+                                          const std::optional<UnitSplit> &split, int64_t part,
+                                          int64_t parts) {
   std::vector<int64_t> whole(shape.begin(), shape.end());
   if (!split)
     return whole;
   const auto dim = static_cast<size_t>(split->dim);
-  const int64_t own = shareOf(split->units, part, parts).size() * split->inner;
-  if (dim >= whole.size() || whole[dim] != outer * own)
+  const int64_t own = split->of(part, parts).size() * split->inner;
+  if (dim >= whole.size() || whole[dim] != split->outer * own)
     return {};
-  whole[dim] = outer * split->units * split->inner;
+  whole[dim] = split->outer * split->units * split->inner;
   return whole;
 }
 

@@ -29,12 +29,28 @@ enum class PartMoveKind {
 
 /// A dimension is `outer` rows of `units` units of `inner` elements; a part has its share of the
 /// units of each row.
-struct PartSplit {
-  int64_t dim = 0, units = 1, inner = 1;
-  Extent outer{1, 0, 0};
+struct UnitSplit {
+  int64_t dim = 0, units = 1, inner = 1, outer = 1;
 
+  UnitRange of(int64_t part, int64_t parts) const { return shareOf(units, part, parts); }
+};
+
+/// The same of a value whose size depends on the micro-batch: units are a number, V or N.
+struct PartSplit {
+  int64_t dim = 0;
+  Extent units{1};
+  int64_t inner = 1;
+  Extent outer{1};
+
+  UnitSplit at(const SymbolValues &symbols) const {
+    return {dim, units.evaluate(symbols), inner, outer.evaluate(symbols)};
+  }
   friend bool operator==(const PartSplit &, const PartSplit &) = default;
 };
+inline std::optional<UnitSplit> splitAt(const std::optional<PartSplit> &split,
+                                        const SymbolValues &symbols) {
+  return split ? std::optional(split->at(symbols)) : std::nullopt;
+}
 
 struct PartMove {
   PartMoveKind kind = PartMoveKind::AllReduce;
@@ -51,14 +67,13 @@ struct PartMove {
   /// The size of the whole tensor's dimensions, of which a part has `shape`; empty where the part's
   /// share does not have this shape.
   static std::vector<int64_t> wholeShape(std::span<const int64_t> shape,
-                                         const std::optional<PartSplit> &split, int64_t outer,
-                                         int64_t part, int64_t parts);
+                                         const std::optional<UnitSplit> &split, int64_t part,
+                                         int64_t parts);
 };
 
 /// One side of a move: what a part has of a tensor.
 struct PartSide {
-  const std::optional<PartSplit> *split = nullptr;
-  int64_t outer = 1;
+  const std::optional<UnitSplit> *split = nullptr;
   UnitRange own; ///< units
 };
 

@@ -89,7 +89,8 @@ Status ActionRun::runLayer(const PreparedLayer &layer, Unit unit, const TileRang
   for (const PreparedBinding &b : layer.bindings)
     formals.push_back(address(b, unit, tiles, load));
   return functions.run(layer.call->function, formals, address(layer.workspace, unit, tiles, load),
-                       tiles.count, prepared.rows(batch.tokens), kept, pool, backend, trace);
+                       symbolsOf(tiles.count, prepared.rows(batch.tokens)), kept, pool, backend,
+                       trace);
 }
 
 bool ActionRun::joinsParts(const Action &a, const PreparedLayer &layer) const {
@@ -183,7 +184,7 @@ Status ActionRun::communicate(const Action &a) {
 std::byte *ActionRun::address(const PreparedBinding &b, Unit unit, const TileRange &tiles,
                               const RunLoad &load) const {
   return b.base + (b.region >= 0 ? plan.place(b.region, unit, tiles, load, b.offset, b.bytesOfTile)
-                                 : b.offset.evaluate(load.tiles, load.tokens));
+                                 : b.offset.evaluate(load));
 }
 
 /// What the step says of the micro-batch beside its own values.
@@ -315,7 +316,7 @@ void ActionRun::record(const Action &a, const PreparedPhase &phase, const Packed
   auto keptBy = [&](ActionKind kind) {
     int64_t kept = 0;
     for (const Extent &e : prepared.chunks[a.index][static_cast<size_t>(kind)].kept)
-      kept += e.evaluate(tiles.count, batch.tokens);
+      kept += e.evaluate(symbolsOf(tiles.count, batch.tokens));
     return kept;
   };
   if (a.kind == ActionKind::Forward || a.kind == ActionKind::InputGrad)

@@ -51,9 +51,12 @@ private:
   bool joinsParts(const Action &a, const PreparedLayer &layer) const;
   std::byte *address(const PreparedBinding &b, Unit unit, const TileRange &tiles,
                      const RunLoad &load) const;
-  /// N as regions are sized for it, and V.
+  SymbolValues symbolsOf(int64_t tiles, int64_t tokens) const {
+    return SymbolValues::of(tiles, tokens, place.part, program.modelParallel);
+  }
+  /// N as regions are sized for it.
   RunLoad regionLoad(const PackedMicrobatch &batch) const {
-    return {batch.tiles, program.roundedTokens(batch.tokens)};
+    return symbolsOf(batch.tiles, program.roundedTokens(batch.tokens));
   }
   std::byte *regionAt(int32_t region, Unit unit) const { return arena + plan.offset(region, unit); }
   std::byte *pieceAt(int32_t region, const Piece &piece, const Extent &within, Unit unit,

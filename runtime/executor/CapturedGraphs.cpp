@@ -7,18 +7,20 @@ struct Dependence {
   bool tiles = false, tokens = false, labels = false, samples = false, pictures = false;
   bool operator==(const Dependence &) const = default;
   void add(const Extent &e) {
-    tiles |= e.perTile != 0;
-    tokens |= e.perToken != 0;
+    tiles |= e.growsWithTiles();
+    tokens |= e.growsWithTokens();
   }
 };
 
-/// Sizes in attributes are numbers or [constant, per tile, per token].
+/// Sizes in attributes are numbers, or lists as extents are.
 void addAttribute(const nlohmann::json &value, Dependence &found) {
   if (!value.is_structured())
     return;
   auto number = [&](size_t i) { return value[i].is_number() && value[i] != 0; };
   if (value.is_array() && value.size() == 3)
     found.add({0, number(1), number(2)});
+  if (value.is_array() && value.size() == 5)
+    found.add({0, number(1), number(2), number(3), number(4)});
   for (const nlohmann::json &element : value)
     addAttribute(element, found);
 }

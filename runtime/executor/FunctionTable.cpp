@@ -53,41 +53,40 @@ Result<FunctionTable> FunctionTable::prepare(const LoadedProgram &program,
   return table;
 }
 
-void FunctionTable::evaluate(Prepared &p, int64_t tiles, int64_t tokens) {
+void FunctionTable::evaluate(Prepared &p, const SymbolValues &symbols) {
   for (size_t i = 0; i < p.sources.size(); ++i) {
     const View &source = *p.sources[i];
     TensorView &view = p.views[i];
     view.dtype = p.function->buffers[source.buffer].dtype;
     view.rank = static_cast<int>(source.shape.size());
     for (int d = 0; d < view.rank; ++d) {
-      view.shape[d] = source.shape[d].evaluate(tiles, tokens);
-      view.strides[d] = source.strides[d].evaluate(tiles, tokens);
+      view.shape[d] = source.shape[d].evaluate(symbols);
+      view.strides[d] = source.strides[d].evaluate(symbols);
     }
-    p.byteOffsets[i] = source.offset.evaluate(tiles, tokens) * byteSize(view.dtype);
+    p.byteOffsets[i] = source.offset.evaluate(symbols) * byteSize(view.dtype);
   }
-  p.tiles = tiles;
-  p.tokens = tokens;
+  p.at = symbols;
 }
 
-Status FunctionTable::perform(const Call &call, std::span<const TensorView> views, int64_t tiles,
-                              int64_t tokens, KeptKeys::Rows *kept, ThreadPool &pool,
+Status FunctionTable::perform(const Call &call, std::span<const TensorView> views,
+                              const SymbolValues &symbols, KeptKeys::Rows *kept, ThreadPool &pool,
                               Backend &backend) {
   if (kept)
-    return call.kernel->runBehind(*kept, views, tiles, tokens, pool);
+    return call.kernel->runBehind(*kept, views, symbols, pool);
   if (!call.move)
-    return call.kernel->run(views, tiles, tokens, pool);
+    return call.kernel->run(views, symbols, pool);
   if (meeting && !isAlone)
-    return meeting->exchange(*call.move, views, tiles, tokens, parts);
+    return meeting->exchange(*call.move, views, symbols, parts);
   const TensorView &result = views[static_cast<size_t>(call.move->dst)];
   return backend.zero(result.data, result.elements() * byteSize(result.dtype));
 }
 
 Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
-                          std::byte *workspace, int64_t tiles, int64_t tokens, const Kept &kept,
+                          std::byte *workspace, const SymbolValues &symbols, const Kept &kept,
                           ThreadPool &pool, Backend &backend, Trace *trace) {
   Prepared &p = functions[function];
-  if (p.tiles != tiles || p.tokens != tokens)
-    evaluate(p, tiles, tokens);
+  if (p.at != symbols)
+    evaluate(p, symbols);
   const std::vector<Buffer> &buffers = p.function->buffers;
   for (size_t b = 0; b < formals.size(); ++b)
     p.bases[b] = formals[b];
@@ -101,8 +100,8 @@ Status FunctionTable::run(int32_t function, std::span<std::byte *const> formals,
     KeptKeys::Rows *rows = kept.keys && call.kernel && call.kernel->keepsKeys()
                                ? &kept.keys->of({kept.chunk, kept.layer, c}, kept.tokens)
                                : nullptr;
-    Status status = perform(call, {p.views.data() + call.firstView, call.views}, tiles, tokens,
-                            rows, pool, backend);
+    Status status =
+        perform(call, {p.views.data() + call.firstView, call.views}, symbols, rows, pool, backend);
     if (trace)
       trace->kernel(p.function->calls[c], {p.views.data() + call.firstView, call.views}, begin,
                     backend.recordEvent());

@@ -11,8 +11,8 @@
 
 namespace omnibal::rt {
 
-/// Kernels are created once per call site of a function; operand shapes are evaluated only when V
-/// or N change, so that a call costs little beyond setting its pointers.
+/// Kernels are created once per call site of a function; operand shapes are evaluated only when the
+/// micro-batch's symbols change, so that a call costs little beyond setting its pointers.
 class FunctionTable {
 public:
   FunctionTable() = default;
@@ -40,7 +40,7 @@ public:
   /// Enqueues a function. `formals` has the address of each formal, and temporaries lie at
   /// `workspace`. `trace`, if not null, gets a span per kernel call.
   Status run(int32_t function, std::span<std::byte *const> formals, std::byte *workspace,
-             int64_t tiles, int64_t tokens, const Kept &kept, ThreadPool &pool, Backend &backend,
+             const SymbolValues &symbols, const Kept &kept, ThreadPool &pool, Backend &backend,
              Trace *trace);
 
 private:
@@ -56,10 +56,10 @@ private:
     std::vector<TensorView> views;
     std::vector<int64_t> byteOffsets; ///< of each view within its buffer
     std::vector<std::byte *> bases;   ///< of each buffer
-    int64_t tiles = -1, tokens = -1;  ///< what the shapes were evaluated for
+    std::optional<SymbolValues> at;   ///< what the shapes were evaluated for
   };
-  static void evaluate(Prepared &p, int64_t tiles, int64_t tokens);
-  Status perform(const Call &call, std::span<const TensorView> views, int64_t tiles, int64_t tokens,
+  static void evaluate(Prepared &p, const SymbolValues &symbols);
+  Status perform(const Call &call, std::span<const TensorView> views, const SymbolValues &symbols,
                  KeptKeys::Rows *kept, ThreadPool &pool, Backend &backend);
 
   std::vector<Prepared> functions;

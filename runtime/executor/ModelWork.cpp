@@ -64,11 +64,26 @@ std::vector<const KernelCall *> callsOf(const Function &function) {
   return list;
 }
 
-double evaluate(const Extent &e, const PackedMicrobatch &batch) {
-  return static_cast<double>(e.evaluate(batch.tiles, batch.tokens));
+/// A micro-batch as a part of a stage has it.
+struct OwnMicrobatch {
+  const PackedMicrobatch &whole;
+  SymbolValues symbols;
+
+  /// Of all labels as many as of all rows.
+  double labelsOf(const View *rows) const {
+    const double all = static_cast<double>(whole.labelTokens);
+    const bool isShare = rows && !rows->shape.empty() && rows->shape.front().isOwn();
+    return isShare && whole.tokens > 0
+               ? all * static_cast<double>(symbols.ownTokens) / static_cast<double>(whole.tokens)
+               : all;
+  }
+};
+
+double evaluate(const Extent &e, const OwnMicrobatch &batch) {
+  return static_cast<double>(e.evaluate(batch.symbols));
 }
 
-double elements(const View &view, const PackedMicrobatch &batch) {
+double elements(const View &view, const OwnMicrobatch &batch) {
   double count = 1;
   for (const Extent &e : view.shape)
     count *= evaluate(e, batch);
@@ -95,7 +110,7 @@ double pairsWithin(std::span<const Integer> borders, const nlohmann::json &attri
   return pairs;
 }
 
-double attention(const Function &function, const KernelCall &call, const PackedMicrobatch &batch) {
+double attention(const Function &function, const KernelCall &call, const OwnMicrobatch &batch) {
   const View *q = find(call, "q"), *v = find(call, "v");
   if (!q || !v || q->shape.size() != 3 || v->shape.size() != 3)
     return 0;
@@ -107,8 +122,8 @@ double attention(const Function &function, const KernelCall &call, const PackedM
     const View *of = find(call, "cu_seqlens");
     const Borders kind = of ? bordersNamed(function.buffers[of->buffer].name) : Borders::Samples;
     pairs = kind == Borders::Samples
-                ? pairsWithin(std::span<const int64_t>(batch.borders), call.attributes)
-                : pairsWithin(pictureBorders(batch, kind), call.attributes);
+                ? pairsWithin(std::span<const int64_t>(batch.whole.borders), call.attributes)
+                : pairsWithin(pictureBorders(batch.whole, kind), call.attributes);
   }
   const double forward = 2 * pairs * evaluate(q->shape[1], batch) *
                          (evaluate(q->shape[2], batch) + evaluate(v->shape[2], batch));
@@ -116,11 +131,12 @@ double attention(const Function &function, const KernelCall &call, const PackedM
 }
 
 /// Tokens times the rows of the pictures that each sees.
-double crossAttention(const KernelCall &call, const PackedMicrobatch &batch) {
+double crossAttention(const KernelCall &call, const OwnMicrobatch &batch) {
   const View *q = find(call, "q"), *v = find(call, "v");
-  auto begins = batch.tokenInputs.find("image_begins"), ends = batch.tokenInputs.find("image_ends");
+  auto begins = batch.whole.tokenInputs.find("image_begins"),
+       ends = batch.whole.tokenInputs.find("image_ends");
   if (!q || !v || q->shape.size() != 3 || v->shape.size() != 3 ||
-      begins == batch.tokenInputs.end() || ends == batch.tokenInputs.end())
+      begins == batch.whole.tokenInputs.end() || ends == batch.whole.tokenInputs.end())
     return 0;
   double pictures = 0;
   for (size_t t = 0; t < begins->second.size(); ++t)
@@ -133,7 +149,7 @@ double crossAttention(const KernelCall &call, const PackedMicrobatch &batch) {
 
 /// For every token of a head the products of its state [D, Dv] with the key, with the key's update
 /// and with the query.
-double gatedDelta(const KernelCall &call, const PackedMicrobatch &batch) {
+double gatedDelta(const KernelCall &call, const OwnMicrobatch &batch) {
   const View *q = find(call, "q"), *v = find(call, "v");
   if (!q || !v || v->shape.empty())
     return 0;
@@ -142,13 +158,13 @@ double gatedDelta(const KernelCall &call, const PackedMicrobatch &batch) {
 }
 
 /// Every element of `over` meets a column of `columns`.
-double product(const View *over, const View *columns, const PackedMicrobatch &batch) {
+double product(const View *over, const View *columns, const OwnMicrobatch &batch) {
   return over && columns && !columns->shape.empty()
              ? 2 * elements(*over, batch) * evaluate(columns->shape.back(), batch)
              : 0;
 }
 
-double workOf(const Function &function, const KernelCall &call, const PackedMicrobatch &batch) {
+double workOf(const Function &function, const KernelCall &call, const OwnMicrobatch &batch) {
   if (call.kernel.starts_with("attention"))
     return attention(function, call, batch);
   if (call.kernel.starts_with("cross_attention"))
@@ -166,14 +182,14 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
     // With weights of rows, the loss is known already.
     const double products = (find(call, "row_weights") == nullptr) +
                             (find(call, "dhidden") != nullptr) + (find(call, "dweight") != nullptr);
-    return weight ? 2 * products * static_cast<double>(batch.labelTokens) * elements(*weight, batch)
+    return weight ? 2 * products * batch.labelsOf(find(call, "hidden")) * elements(*weight, batch)
                   : 0;
   }
   if (call.kernel == wordStatistics || call.kernel == joinedGradient) {
     const View *weight = find(call, "weight");
     const double products = (call.kernel == wordStatistics) + (find(call, "dhidden") != nullptr) +
                             (find(call, "dweight") != nullptr);
-    return weight ? 2 * products * static_cast<double>(batch.labelTokens) * elements(*weight, batch)
+    return weight ? 2 * products * batch.labelsOf(find(call, "hidden")) * elements(*weight, batch)
                   : 0;
   }
   // Convolutions: every output (of a gradient, every incoming one) meets a filter's weights.
@@ -188,11 +204,12 @@ double workOf(const Function &function, const KernelCall &call, const PackedMicr
 
 } // namespace
 
-ModelWork::ModelWork(const Program &program, const Stage *part) {
+ModelWork::ModelWork(const Program &program, const Stage *own)
+    : part(own ? own->part : 0), parts(own ? program.modelParallel : 1) {
   for (const Function &function : program.functions)
     counted.push_back({&function, callsOf(function)});
-  if (part && part->part > 0)
-    leaveOutAlike(program, *part);
+  if (own && own->part > 0)
+    leaveOutAlike(program, *own);
 }
 
 /// What follows from nothing that parts have shares of is done alike by all of them.
@@ -243,7 +260,8 @@ void ModelWork::leaveOutAlike(const Program &program, const Stage &part, const L
 double ModelWork::of(int32_t function, const PackedMicrobatch &batch) const {
   double sum = 0;
   for (const KernelCall *call : counted[function].calls)
-    sum += workOf(*counted[function].function, *call, batch);
+    sum += workOf(*counted[function].function, *call,
+                  {batch, SymbolValues::of(batch.tiles, batch.tokens, part, parts)});
   return sum;
 }
 

@@ -31,7 +31,7 @@ class ModelWork {
 public:
   explicit ModelWork(const Program &program) : ModelWork(program, nullptr) {}
   /// What counts of a part of a stage (Program::hasOwnParts).
-  ModelWork(const Program &program, const Stage *part);
+  ModelWork(const Program &program, const Stage *own);
 
   /// Returns those of one call of a function for a micro-batch.
   double of(int32_t function, const PackedMicrobatch &batch) const;
@@ -48,6 +48,7 @@ private:
     const Function *function;
     std::vector<const KernelCall *> calls; ///< those that count
   };
+  int64_t part = 0, parts = 1;
   std::vector<Counted> counted;
 };
 

@@ -100,7 +100,7 @@ Status loadHeld(const StoredTensor &tensor, const HeldUnits &held, bool transpos
 bool tokensLead(const std::vector<Extent> &shape) {
   bool first = true;
   for (const Extent &e : shape) {
-    if (e.perToken != 0 && !first)
+    if (e.growsWithTokens() && !first)
       return false;
     first &= e == Extent{1, 0, 0};
   }
@@ -195,12 +195,9 @@ PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode 
               kind == ActionKind::Forward ? formal.role == Role::Saved : formal.role == Role::Held;
           if (holds || (writes && formal.role == Role::Output)) {
             // Only the leading dimension depends on V and N in what layers keep.
-            Extent bytes{byteSize(formal.dtype), 0, 0};
+            Extent bytes{byteSize(formal.dtype)};
             for (const Extent &e : formal.shape)
-              bytes = e.isStatic() ? Extent{bytes.constant * e.constant, bytes.perTile * e.constant,
-                                            bytes.perToken * e.constant}
-                                   : Extent{bytes.constant * e.constant, bytes.constant * e.perTile,
-                                            bytes.constant * e.perToken};
+              bytes = e.isStatic() ? bytes.times(e.constant) : e.times(bytes.constant);
             phase.kept.push_back(bytes);
           }
         }

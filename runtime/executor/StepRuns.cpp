@@ -322,7 +322,8 @@ Result<std::unique_ptr<StepRun>> StepRuns::of(int64_t step, MicrobatchSource &so
     OMNIBAL_RETURN_IF_ERROR(plans->expect(replica, loadsOf(step + 1, next)));
   std::vector<RunLoad> sizes;
   for (const planner::MicrobatchLoad &each : loads.microbatches)
-    sizes.push_back({each.load.tiles, program.roundedTokens(each.load.tokens)});
+    sizes.push_back(RunLoad::of(each.load.tiles, program.roundedTokens(each.load.tokens),
+                                stage.part, program.modelParallel));
   auto run = std::make_unique<StepRun>();
   run->planned = taken.step;
   run->facts.hasLists = planned.plan.method == planner::StepMethod::Lists;

@@ -78,6 +78,8 @@ std::string toString(const Extent &extent) {
   add(extent.constant, "");
   add(extent.perTile, "V");
   add(extent.perToken, "N");
+  add(extent.perOwnTile, "v");
+  add(extent.perOwnToken, "n");
   return text.empty() ? "0" : text;
 }
 

@@ -12,10 +12,8 @@
 
 namespace omnibal::rt {
 
-/// V and N of a micro-batch, N as regions are sized for it.
-struct RunLoad {
-  int64_t tiles = 0, tokens = 0;
-};
+/// The symbols of a micro-batch, N as regions are sized for it.
+using RunLoad = SymbolValues;
 
 /// Tiles of a micro-batch.
 struct TileRange {
@@ -68,9 +66,12 @@ struct RunPlan {
     const std::vector<int64_t> &at = borders[unit.microbatch];
     return {at[unit.part], at[unit.part + 1] - at[unit.part]};
   }
-  /// V and N for which the region is laid out.
+  /// Those for which the region is laid out.
   RunLoad sizeOf(int32_t region, const TileRange &tiles, const RunLoad &microbatch) const {
-    return {isDividedRegion(region) ? tiles.count : microbatch.tiles, microbatch.tokens};
+    RunLoad size = microbatch;
+    if (isDividedRegion(region))
+      size.tiles = tiles.count;
+    return size;
   }
   /// Where a unit's part of a value begins in the arena: `within` the region, behind the tiles of
   /// the parts before it where the region holds the whole micro-batch.
@@ -78,7 +79,7 @@ struct RunPlan {
                 const Extent &within, int64_t bytesOfTile) const {
     const RunLoad size = sizeOf(region, tiles, microbatch);
     const int64_t behind = isJoinedRegion(region) ? tiles.first * bytesOfTile : 0;
-    return offset(region, unit) + within.evaluate(size.tiles, size.tokens) + behind;
+    return offset(region, unit) + within.evaluate(size) + behind;
   }
 };
 

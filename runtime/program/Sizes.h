@@ -7,13 +7,17 @@
 
 namespace omnibal::rt {
 
-/// Of a dense tensor in a micro-batch of V = `tiles` and N = `tokens`.
-inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, int64_t tiles,
-                       int64_t tokens) {
+/// Of a dense tensor in a micro-batch.
+inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, const SymbolValues &symbols) {
   int64_t bytes = byteSize(dtype);
   for (const Extent &extent : shape)
-    bytes *= extent.evaluate(tiles, tokens);
+    bytes *= extent.evaluate(symbols);
   return bytes;
+}
+/// Of one that is not divided among parts.
+inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, int64_t tiles,
+                       int64_t tokens) {
+  return bytesAt(dtype, shape, SymbolValues::of(tiles, tokens));
 }
 
 /// Of a dense tensor that may be anything: -1 if a dimension is negative or the product does not
@@ -26,11 +30,11 @@ inline int64_t denseBytes(const std::vector<int64_t> &shape, DType type) {
   return bytes;
 }
 
-inline int64_t denseBytes(const std::vector<Extent> &shape, DType type, int64_t tiles,
-                          int64_t tokens) {
+inline int64_t denseBytes(const std::vector<Extent> &shape, DType type,
+                          const SymbolValues &symbols) {
   std::vector<int64_t> actual;
   for (const Extent &e : shape)
-    actual.push_back(e.evaluate(tiles, tokens));
+    actual.push_back(e.evaluate(symbols));
   return denseBytes(actual, type);
 }
 

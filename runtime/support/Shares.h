@@ -8,6 +8,7 @@
 #ifndef RUNTIME_SUPPORT_SHARES_H
 #define RUNTIME_SUPPORT_SHARES_H
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -38,7 +39,7 @@ struct HeldUnits {
 
 /// The shape of what is held. Units and inner divide the dimension.
 inline std::vector<int64_t> heldShape(std::vector<int64_t> shape, const HeldUnits &held) {
-  int64_t &size = shape[static_cast<size_t>(held.dim)];
+  int64_t &size = shape[static_cast<std::size_t>(held.dim)];
   size = held.units == 0 ? 0 : size / held.units * held.size();
   return shape;
 }
@@ -50,7 +51,7 @@ struct HeldRuns {
 
   HeldRuns(const std::vector<int64_t> &shape, const HeldUnits &held) {
     int64_t unit = held.inner;
-    for (size_t dim = static_cast<size_t>(held.dim) + 1; dim < shape.size(); ++dim)
+    for (std::size_t dim = static_cast<std::size_t>(held.dim) + 1; dim < shape.size(); ++dim)
       unit *= shape[dim];
     length = held.size() * unit;
     stride = held.units * unit;

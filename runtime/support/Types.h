@@ -2,6 +2,7 @@
 #ifndef RUNTIME_SUPPORT_TYPES_H
 #define RUNTIME_SUPPORT_TYPES_H
 
+#include "runtime/support/Shares.h"
 #include <cstdint>
 
 namespace omnibal::rt {
@@ -43,13 +44,46 @@ constexpr const char *nameOf(DType type) {
   return "?";
 }
 
-/// A size that is affine in the two symbols of a micro-batch: V (image tiles) and N (tokens).
-struct Extent {
-  int64_t constant = 0, perTile = 0, perToken = 0;
-  int64_t evaluate(int64_t tiles, int64_t tokens) const {
-    return constant + perTile * tiles + perToken * tokens;
+/// The symbols of a micro-batch: V (image tiles) and N (tokens), and v and n, as many of them as a
+/// part of a stage has.
+struct SymbolValues {
+  int64_t tiles = 0, tokens = 0, ownTiles = 0, ownTokens = 0;
+
+  static constexpr SymbolValues of(int64_t tiles, int64_t tokens, int64_t part = 0,
+                                   int64_t parts = 1) {
+    return {tiles, tokens, shareOf(tiles, part, parts).size(), shareOf(tokens, part, parts).size()};
   }
-  bool isStatic() const { return perTile == 0 && perToken == 0; }
+  /// Of the last part, which has the largest share.
+  static constexpr SymbolValues most(int64_t tiles, int64_t tokens, int64_t parts) {
+    return of(tiles, tokens, parts - 1, parts);
+  }
+  bool operator==(const SymbolValues &) const = default;
+};
+
+/// A size that is affine in the symbols of a micro-batch.
+struct Extent {
+  int64_t constant = 0, perTile = 0, perToken = 0, perOwnTile = 0, perOwnToken = 0;
+  int64_t evaluate(const SymbolValues &at) const {
+    return constant + perTile * at.tiles + perToken * at.tokens + perOwnTile * at.ownTiles +
+           perOwnToken * at.ownTokens;
+  }
+  /// Of what is not divided, or of the only part.
+  int64_t evaluate(int64_t tiles, int64_t tokens) const {
+    return evaluate(SymbolValues::of(tiles, tokens));
+  }
+  Extent plus(const Extent &o) const {
+    return {constant + o.constant, perTile + o.perTile, perToken + o.perToken,
+            perOwnTile + o.perOwnTile, perOwnToken + o.perOwnToken};
+  }
+  Extent times(int64_t factor) const {
+    return {constant * factor, perTile * factor, perToken * factor, perOwnTile * factor,
+            perOwnToken * factor};
+  }
+  bool isStatic() const { return !growsWithTiles() && !growsWithTokens(); }
+  bool growsWithTiles() const { return perTile != 0 || perOwnTile != 0; }
+  bool growsWithTokens() const { return perToken != 0 || perOwnToken != 0; }
+  /// Whether parts of a stage have different values of it.
+  bool isOwn() const { return perOwnTile != 0 || perOwnToken != 0; }
   bool operator==(const Extent &) const = default;
 };
 

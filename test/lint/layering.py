@@ -28,10 +28,10 @@ MAY = {
                          "runtime/data", "runtime/checkpoint", "runtime/executor"],
     # The compiler. A plan's attributes stand below the ops that carry them.
     "dialects/pipeline": [],
-    "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares", "runtime/support/QuantizedMatrix", "runtime/support/RandomBits"],
+    "dialects/omnibal/ir": ["dialects/pipeline", "runtime/support/Shares", "runtime/support/Types", "runtime/support/QuantizedMatrix", "runtime/support/RandomBits"],
     "dialects/omnibal/rules": ["dialects/omnibal/ir", "dialects/pipeline", "runtime/support/Shares", "runtime/support/RandomBits"],
     "dialects/omnibal/analysis": ["dialects/omnibal/ir", "dialects/omnibal/rules"],
-    "dialects/omnibal/interpreter": ["dialects/omnibal/ir", "dialects/omnibal/rules", "dialects/pipeline", "runtime/support/Shares"],
+    "dialects/omnibal/interpreter": ["dialects/omnibal/ir", "dialects/omnibal/rules", "dialects/pipeline", "runtime/support/Shares", "runtime/support/Types"],
     "importers/onnx": ["dialects", "runtime/support"],
     "passes/common": ["dialects", "runtime/planner/model", "runtime/planner/step", "runtime/program", "runtime/schedule"],
     "passes/specialize": ["dialects"],

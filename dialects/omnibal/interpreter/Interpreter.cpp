@@ -28,7 +28,7 @@ FailureOr<SmallVector<int64_t>> Evaluation::declaredShape(unsigned result) const
   const InterpreterOptions &options = interpreter.getOptions();
   SmallVector<int64_t> shape;
   for (const SymbolicDim &dim : *symbolic)
-    shape.push_back(dim.evaluate(options.tiles, options.tokens));
+    shape.push_back(dim.evaluate(options.symbols()));
   return shape;
 }
 

@@ -12,15 +12,19 @@
 #include "dialects/omnibal/interpreter/HostTensor.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
+#include "runtime/support/Types.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace omnibal {
 
 struct InterpreterOptions {
-  int64_t tiles = 0;    ///< V: resolves affine dimensions of result types
-  int64_t tokens = 0;   ///< N
-  bool float64 = false; ///< keep float64 between ops (element types stay as they are)
+  int64_t tiles = 0;           ///< V: resolves affine dimensions of result types
+  int64_t tokens = 0;          ///< N
+  bool float64 = false;        ///< keep float64 between ops (element types stay as they are)
+  int64_t part = 0, parts = 1; ///< whose tiles and tokens v and n are
+
+  rt::SymbolValues symbols() const { return rt::SymbolValues::of(tiles, tokens, part, parts); }
 };
 
 class Interpreter {

@@ -21,8 +21,11 @@ HostTensor joined(llvm::ArrayRef<HostTensor> held, llvm::ArrayRef<int64_t> shape
 
 class PartsInterpreter {
 public:
-  PartsInterpreter(int64_t parts, InterpreterOptions options)
-      : sent(parts, 0), options(options), interpreters(parts, Interpreter(options)) {}
+  PartsInterpreter(int64_t parts, InterpreterOptions options) : sent(parts, 0), options(options) {
+    options.parts = parts;
+    for (options.part = 0; options.part < parts; ++options.part)
+      interpreters.emplace_back(options);
+  }
 
   int64_t parts() const { return static_cast<int64_t>(interpreters.size()); }
   /// The interpreter of a part, for its batch values and parameters.

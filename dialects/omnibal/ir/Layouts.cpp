@@ -27,16 +27,33 @@ std::optional<SymbolicDim> omnibal::outerOf(LayoutAttr split, ArrayRef<SymbolicD
   return divideExactly(dim, row);
 }
 
+namespace {
+SymbolicDim ownUnits(LayoutAttr split, int64_t parts, int64_t part) {
+  switch (split.getUnitsOf()) {
+  case UnitsOf::Tiles:
+    return SymbolicDim::ownTiles();
+  case UnitsOf::Tokens:
+    return SymbolicDim::ownTokens();
+  case UnitsOf::Number:
+    return rt::shareOf(split.getUnits(), part, parts).size();
+  }
+  llvm_unreachable("units are a number, V or N");
+}
+} // namespace
+
 std::optional<SymbolicShape> omnibal::partShape(ArrayRef<SymbolicDim> shape, LayoutAttr layout,
                                                 int64_t parts, int64_t part) {
   SymbolicShape result(shape.begin(), shape.end());
   if (!layout.isSplit())
     return result;
   std::optional<SymbolicDim> outer = outerOf(layout, shape);
-  if (!outer || layout.getUnitsOf() != UnitsOf::Number)
+  if (!outer)
     return std::nullopt;
-  const int64_t own = rt::shareOf(layout.getUnits(), part, parts).size();
-  result[layout.getDim()] = *multiply(*outer, own * layout.getInner());
+  std::optional<SymbolicDim> held =
+      multiply(*outer, ownUnits(layout, parts, part).times(layout.getInner()));
+  if (!held)
+    return std::nullopt;
+  result[layout.getDim()] = *held;
   return result;
 }
 

@@ -13,8 +13,8 @@ SymbolicDim unitsOf(LayoutAttr split);
 /// unit), or none where units and inner do not divide the dimension or there is none.
 std::optional<SymbolicDim> outerOf(LayoutAttr split, llvm::ArrayRef<SymbolicDim> shape);
 
-/// Returns the shape of what `part` of `parts` holds of a value of this shape. None where a split
-/// does not fit, or where the share depends on the micro-batch (units of V or N).
+/// Returns the shape of what `part` of `parts` holds of a value of this shape; none where a split
+/// does not fit.
 std::optional<SymbolicShape> partShape(llvm::ArrayRef<SymbolicDim> shape, LayoutAttr layout,
                                        int64_t parts, int64_t part);
 /// The same for a type that has its shape.

@@ -50,7 +50,8 @@ def DequantizeOp : Omnibal_Op<"dequantize", [Pure]> {
 def FusedOp : Omnibal_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock]> {
   let summary = "Elementwise ops and reductions that become one generated kernel";
   let description = [{
-    The body computes rows x cols elements row by row (`rows` = constant, per tile, per token). Each
+    The body computes rows x cols elements row by row (`rows` = constant, per V, per N,
+    and of a part's own also per v, per n). Each
     value in it has rows * cols elements, one a row, one a column, or one. A reduction over the
     columns stays within its row; a reduction over the rows may only be a result.
 

@@ -2,6 +2,7 @@
 #include "dialects/omnibal/ir/ShapeInference.h"
 #include "dialects/omnibal/ir/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <array>
 #include <map>
 
 using namespace mlir;
@@ -31,17 +32,21 @@ std::string omnibal::toString(ArrayRef<SymbolicDim> shape) {
 }
 
 namespace {
-/// Coefficients of V^i N^j.
-using Polynomial = std::map<std::pair<int, int>, int64_t>;
+/// Coefficients of V^a N^b v^c n^d.
+using Polynomial = std::map<std::array<int, 4>, int64_t>;
 
 Polynomial productPolynomial(ArrayRef<SymbolicDim> dims) {
-  Polynomial result{{{0, 0}, 1}};
+  Polynomial result{{{0, 0, 0, 0}, 1}};
   for (const SymbolicDim &dim : dims) {
     Polynomial next;
     for (auto [power, c] : result) {
       next[power] += c * dim.constant;
-      next[{power.first + 1, power.second}] += c * dim.perTile;
-      next[{power.first, power.second + 1}] += c * dim.perToken;
+      const int64_t factors[] = {dim.perTile, dim.perToken, dim.perOwnTile, dim.perOwnToken};
+      for (size_t symbol = 0; symbol < std::size(factors); ++symbol) {
+        auto higher = power;
+        ++higher[symbol];
+        next[higher] += c * factors[symbol];
+      }
     }
     std::erase_if(next, [](const auto &term) { return term.second == 0; });
     result = std::move(next);
@@ -58,10 +63,11 @@ SymbolicDim omnibal::affineProduct(ArrayRef<SymbolicDim> dims, int64_t *squaredT
                                    int64_t *squaredTiles) {
   Polynomial terms = productPolynomial(dims);
   if (squaredTokens)
-    *squaredTokens = terms[{0, 2}];
+    *squaredTokens = terms[{0, 2, 0, 0}];
   if (squaredTiles)
-    *squaredTiles = terms[{2, 0}];
-  return {terms[{0, 0}], terms[{1, 0}], terms[{0, 1}]};
+    *squaredTiles = terms[{2, 0, 0, 0}];
+  return {terms[{0, 0, 0, 0}], terms[{1, 0, 0, 0}], terms[{0, 1, 0, 0}], terms[{0, 0, 1, 0}],
+          terms[{0, 0, 0, 1}]};
 }
 
 std::optional<SymbolicDim> omnibal::divideProducts(ArrayRef<SymbolicDim> whole,
@@ -83,7 +89,8 @@ std::optional<SymbolicDim> omnibal::divideProducts(ArrayRef<SymbolicDim> whole,
 
 bool omnibal::isAlwaysAtMost(const SymbolicDim &a, const SymbolicDim &b) {
   SymbolicDim d = b - a;
-  return d.perTile >= 0 && d.perToken >= 0 && d.evaluate(0, 1) >= 0;
+  return d.perTile >= 0 && d.perToken >= 0 && d.perOwnTile >= 0 && d.perOwnToken >= 0 &&
+         d.evaluate(0, 1) >= 0;
 }
 
 std::optional<SymbolicShape> omnibal::getResultShape(Operation *op, unsigned i) {

@@ -13,19 +13,25 @@ std::optional<SymbolicDim> multiply(const SymbolicDim &a, const SymbolicDim &b) 
   const SymbolicDim &other = a.isStatic() ? b : a;
   if (!factor.isStatic())
     return std::nullopt;
-  int64_t f = factor.constant;
-  return SymbolicDim(other.constant * f, other.perTile * f, other.perToken * f);
+  return other.times(factor.constant);
+}
+
+std::optional<SymbolicDim> SymbolicDim::over(int64_t divisor) const {
+  for (int64_t each : {constant, perTile, perToken, perOwnTile, perOwnToken})
+    if (divisor == 0 || each % divisor != 0)
+      return std::nullopt;
+  return SymbolicDim(constant / divisor, perTile / divisor, perToken / divisor,
+                     perOwnTile / divisor, perOwnToken / divisor);
 }
 
 std::optional<SymbolicDim> divideExactly(const SymbolicDim &a, const SymbolicDim &b) {
-  if (b.isStatic()) {
-    int64_t d = b.constant;
-    if (d == 0 || a.constant % d || a.perTile % d || a.perToken % d)
-      return std::nullopt;
-    return SymbolicDim(a.constant / d, a.perTile / d, a.perToken / d);
-  }
+  if (b.isStatic())
+    return a.over(b.constant);
   // a must be an integer multiple of b.
-  int64_t q = b.perToken ? a.perToken / b.perToken : a.perTile / b.perTile;
+  const int64_t q = b.perToken      ? a.perToken / b.perToken
+                    : b.perTile     ? a.perTile / b.perTile
+                    : b.perOwnToken ? a.perOwnToken / b.perOwnToken
+                                    : a.perOwnTile / b.perOwnTile;
   if (multiply(b, q) != a)
     return std::nullopt;
   return SymbolicDim(q);
@@ -46,9 +52,11 @@ std::optional<SymbolicDim> fromAffine(AffineExpr expr) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return SymbolicDim(constant.getValue());
   if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
-    if (dim.getPosition() > 1)
+    const SymbolicDim symbols[] = {SymbolicDim::tiles(), SymbolicDim::tokens(),
+                                   SymbolicDim::ownTiles(), SymbolicDim::ownTokens()};
+    if (dim.getPosition() >= std::size(symbols))
       return std::nullopt;
-    return dim.getPosition() == 0 ? SymbolicDim::tiles() : SymbolicDim::tokens();
+    return symbols[dim.getPosition()];
   }
   auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
   if (!binary)
@@ -88,16 +96,19 @@ RankedTensorType makeTensorType(MLIRContext *context, ArrayRef<SymbolicDim> shap
                                 Type elementType) {
   SmallVector<int64_t> sizes;
   SmallVector<AffineExpr> exprs;
-  bool dynamic = false;
+  bool dynamic = false, own = false;
   for (const SymbolicDim &dim : shape) {
     dynamic |= !dim.isStatic();
+    own |= dim.isOwn();
     sizes.push_back(dim.isStatic() ? dim.constant : ShapedType::kDynamic);
     exprs.push_back(getAffineDimExpr(0, context) * dim.perTile +
-                    getAffineDimExpr(1, context) * dim.perToken + dim.constant);
+                    getAffineDimExpr(1, context) * dim.perToken +
+                    getAffineDimExpr(2, context) * dim.perOwnTile +
+                    getAffineDimExpr(3, context) * dim.perOwnToken + dim.constant);
   }
   Attribute encoding;
   if (dynamic)
-    encoding = AffineMapAttr::get(AffineMap::get(2, 0, exprs, context));
+    encoding = AffineMapAttr::get(AffineMap::get(own ? 4 : 2, 0, exprs, context));
   return RankedTensorType::get(sizes, elementType, encoding);
 }
 
@@ -115,6 +126,8 @@ std::string toString(const SymbolicDim &dim) {
   };
   add(dim.perTile, "V");
   add(dim.perToken, "N");
+  add(dim.perOwnTile, "v");
+  add(dim.perOwnToken, "n");
   add(dim.constant, "");
   return text.empty() ? "0" : text;
 }

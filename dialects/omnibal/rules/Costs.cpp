@@ -293,7 +293,8 @@ constexpr int64_t linkWeight = 8;
 
 SymbolicDim dividedUp(const SymbolicDim &dim, int64_t divisor) {
   auto up = [&](int64_t value) { return (value + divisor - 1) / divisor; };
-  return {up(dim.constant), up(dim.perTile), up(dim.perToken)};
+  return {up(dim.constant), up(dim.perTile), up(dim.perToken), up(dim.perOwnTile),
+          up(dim.perOwnToken)};
 }
 } // namespace
 

@@ -134,7 +134,7 @@ void letterOfUnits(FactorBuilder &f, int64_t dim, int64_t begin, const SymbolicD
 DenseI64ArrayAttr ownBegins(OpBuilder &builder, ArrayRef<int64_t> begins, const PartOf &part) {
   SmallVector<int64_t> own(begins);
   LayoutAttr layout = part.reads[0];
-  if (layout.isSplit())
+  if (layout.isSplit() && layout.getUnitsOf() == UnitsOf::Number) // others begin at 0
     own[layout.getDim()] = begins[layout.getDim()] / layout.getUnits() *
                            rt::shareOf(layout.getUnits(), part.part, part.parts).size();
   return builder.getDenseI64ArrayAttr(own);

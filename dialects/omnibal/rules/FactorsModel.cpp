@@ -46,6 +46,14 @@ Value rowMask(GradientBuilder &b, Value isTrue, Value like) {
                         column);
 }
 
+/// No symbol tells the first row of a part's share of tiles or tokens.
+LogicalResult requireKnownRows(Operation *op, const PartOf &part, unsigned table) {
+  if (part.reads[table].getUnitsOf() == UnitsOf::Number)
+    return success();
+  return op->emitOpError() << "addresses rows that are split as " << part.reads[table]
+                           << ", of which the first one of a part depends on the micro-batch";
+}
+
 /// The rows that a part holds where the outermost dimension of a table is split, if it is.
 std::optional<rt::UnitRange> heldRows(const PartOf &part, unsigned table) {
   LayoutAttr read = part.reads[table];
@@ -81,6 +89,8 @@ static LogicalResult buildPartOfEmbeddingOp(OpBuilder &builder, EmbeddingOp op, 
   if (!own) {
     return buildSameOp(builder, op, part, operands, results);
   }
+  if (failed(requireKnownRows(op, part, 0)))
+    return failure();
   GradientBuilder b(builder, op.getLoc());
   Value table = operands[0];
   if (own->size() == 0) { // a row of zeros to look up
@@ -129,6 +139,8 @@ static LogicalResult buildPartOfImageMergeOp(OpBuilder &builder, ImageMergeOp op
   if (!own) {
     return buildSameOp(builder, op, part, operands, results);
   }
+  if (failed(requireKnownRows(op, part, 1)))
+    return failure();
   GradientBuilder b(builder, op.getLoc());
   Value numbers = operands[2], text = operands[0];
   Value isText = b.compare(ComparePredicate::LT, numbers, integer(b, numbers, 0));

@@ -12,7 +12,7 @@ namespace {
 int64_t bytesOf(const Root &root, const LoweringOptions &options) {
   int64_t elements = 1;
   for (const SymbolicDim &dim : root.shape) {
-    int64_t size = dim.evaluate(options.tilesCap, options.tokensCap);
+    const int64_t size = dim.evaluate(options.caps());
     elements *=
         dim.isStatic() ? size : static_cast<int64_t>(llvm::alignTo(size, options.rowBucket));
   }
@@ -35,7 +35,10 @@ rt::View toView(const Place &place, llvm::ArrayRef<int> bufferOf) {
 nlohmann::json toJson(const SymbolicDim &dim) {
   if (dim.isStatic())
     return dim.constant;
-  return nlohmann::json::array({dim.constant, dim.perTile, dim.perToken});
+  nlohmann::json numbers = {dim.constant, dim.perTile, dim.perToken};
+  if (dim.isOwn())
+    numbers.insert(numbers.end(), {dim.perOwnTile, dim.perOwnToken});
+  return numbers;
 }
 
 LoweredFunction assignBuffers(CallList list, const LoweringOptions &options) {

@@ -97,7 +97,7 @@ LogicalResult CallBuilder::emitFused(FusedOp op) {
     kernel.inputs.back().half = dtypeAt(place) == rt::DType::BF16;
     operands.emplace_back("in" + std::to_string(i), place);
   }
-  int64_t rowsAtCap = space.rows.evaluate(options.tilesCap, options.tokensCap);
+  int64_t rowsAtCap = space.rows.evaluate(options.caps());
   kernel.grain = std::max<int64_t>(1, elementsPerTask / space.cols);
   for (unsigned i = 0; i < op.getNumResults(); ++i)
     kernel.outputs.push_back(describeOutput(op, i));

@@ -64,7 +64,7 @@ int64_t CallBuilder::rowsOfLogits(int64_t words, const SymbolicDim &rows) const 
   const ScratchLimits &limits = options.target == "cuda" ? gpuScratch : hostScratch;
   const int64_t block =
       std::clamp(limits.elements / std::max<int64_t>(1, words), limits.minRows, limits.maxRows);
-  const int64_t atCap = rows.evaluate(options.tilesCap, options.tokensCap);
+  const int64_t atCap = rows.evaluate(options.caps());
   return std::min<int64_t>(block, std::max<int64_t>(1, atCap));
 }
 
@@ -77,7 +77,7 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   int64_t vocabulary = shapeOf(weight)[0].constant;
   int64_t features = shapeOf(hidden).back().constant;
   SymbolicDim tokens = *product(shapeOf(targets));
-  int64_t atCap = tokens.evaluate(options.tilesCap, options.tokensCap);
+  int64_t atCap = tokens.evaluate(options.caps());
   int64_t block = rowsOfLogits(vocabulary, tokens);
   // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
   int64_t rows =

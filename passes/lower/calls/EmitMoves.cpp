@@ -1,5 +1,6 @@
 //===- EmitMoves.cpp - Where the parts of a stage meet -----------------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
+#include "dialects/omnibal/ir/ShapeInference.h"
 #include "passes/lower/calls/CallBuilder.h"
 
 using namespace mlir;
@@ -34,12 +35,14 @@ LogicalResult setSplit(ReshardOp op, LayoutAttr layout, StringRef side, Call &ca
     return success();
   auto whole = getSymbolicShape(cast<RankedTensorType>(op.getWhole()));
   std::optional<SymbolicDim> outer = outerOf(layout, *whole);
-  if (!outer || layout.getUnitsOf() != UnitsOf::Number)
-    return op.emitOpError("splits a value whose share depends on the micro-batch");
+  if (!outer)
+    return op.emitOpError() << "splits " << toString(*whole) << " as " << layout
+                            << ", which does not fit";
   call.attributes[side.str()] = {layout.getDim(), layout.getUnits(), layout.getInner()};
-  const rt::Extent rows = toExtent(*outer);
-  if (rows != rt::Extent{1, 0, 0})
-    call.attributes[(side + "_outer").str()] = {rows.constant, rows.perTile, rows.perToken};
+  if (layout.getUnitsOf() != UnitsOf::Number)
+    call.attributes[(side + "_units").str()] = toJson(unitsOf(layout));
+  if (!outer->isOne())
+    call.attributes[(side + "_outer").str()] = toJson(*outer);
   return success();
 }
 

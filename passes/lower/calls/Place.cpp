@@ -5,9 +5,10 @@
 namespace omnibal::lower {
 namespace {
 
-/// Order of sizes where any V and N are possible: by values at one large point.
+/// Order of sizes where any symbols are possible: by values at one large point.
 bool less(const SymbolicDim &a, const SymbolicDim &b) {
-  return a.evaluate(1009, 100003) < b.evaluate(1009, 100003);
+  constexpr rt::SymbolValues at{1009, 100003, 337, 33347};
+  return a.evaluate(at) < b.evaluate(at);
 }
 
 } // namespace

@@ -69,7 +69,7 @@ void LayerReading::numberValues() {
 }
 
 /// Whether the parts can run the op so: losses are whole where their gradients begin, and types
-/// must be able to say what a part has.
+/// can say what a part has.
 bool LayerReading::isOffered(Operation &op, const Way &way) const {
   const bool isCopied = llvm::all_of(way.reads, [](LayoutAttr each) { return each.isCopied(); }) &&
                         llvm::all_of(way.layouts, [](LayoutAttr each) { return each.isCopied(); });

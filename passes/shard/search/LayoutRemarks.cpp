@@ -29,9 +29,10 @@ public:
   std::string text() const {
     const LayerSolution &found = layer.solution;
     LayerOp first = layer.layers.front();
-    std::string text = llvm::formatv("{0} layer{1} like {2}: {3}; {4}", layer.layers.size(),
-                                     layer.layers.size() == 1 ? "" : "s", first.getName(),
-                                     heldBy(found.choice), figuresOf(found));
+    std::string text =
+        llvm::formatv("{0} layer{1} like {2} on {3} parts: {4}; {5}", layer.layers.size(),
+                      layer.layers.size() == 1 ? "" : "s", first.getName(), search.parts(),
+                      heldBy(found.choice), figuresOf(found));
     if (auto bound = boundOf(search.problemOf(layer)))
       text += "; no less than " + microseconds(bound->total()) + " us";
     if (!found.isExact)

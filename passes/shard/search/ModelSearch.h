@@ -42,6 +42,7 @@ public:
   mlir::LogicalResult solve(double priceNs, const SearchLimits &limits = {});
 
   llvm::ArrayRef<DistinctLayer> layers() const { return distinct; }
+  int64_t parts() const { return rates.parts; }
   /// The problem of a layer, with tied parameters held as they were found to be best.
   LayerProblem problemOf(const DistinctLayer &layer) const;
 

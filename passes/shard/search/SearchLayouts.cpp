@@ -70,6 +70,7 @@ private:
     if (states < 1)
       return rt::invalid("omnibal-search-layouts: states must be >= 1");
     rates.costs.load = {tiles, tokens};
+    rates.costs.load.parts = rates.parts;
     return rt::Status::ok();
   }
 

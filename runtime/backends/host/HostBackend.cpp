@@ -48,9 +48,9 @@ public:
     OMNIBAL_RETURN_IF_ERROR(communicator.allGather(pieces, ranks));
     return performed;
   }
-  Status exchange(const PartMove &move, std::span<const TensorView> operands, int64_t tiles,
-                  int64_t tokens, std::span<const int> ranks) override {
-    return exchangeParts(communicator, move, operands, tiles, tokens, ranks);
+  Status exchange(const PartMove &move, std::span<const TensorView> operands,
+                  const SymbolValues &symbols, std::span<const int> ranks) override {
+    return exchangeParts(communicator, move, operands, symbols, ranks);
   }
   Status gatherSlots(std::span<float> slots, std::span<const int> ranks, size_t place) override {
     const size_t length = slots.size() / ranks.size();

@@ -11,20 +11,19 @@ constexpr int64_t exchangeTag = 0;
 class PartExchange {
 public:
   PartExchange(Communicator &communicator, const PartMove &move,
-               std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
+               std::span<const TensorView> operands, const SymbolValues &symbols,
                std::span<const int> ranks)
       : communicator(communicator), move(move), src(operands[move.src]), dst(operands[move.dst]),
         workspace(move.workspace < 0 ? nullptr
                                      : static_cast<std::byte *>(operands[move.workspace].data)),
         ranks(ranks), width(byteSize(src.dtype)) {
     me = std::find(ranks.begin(), ranks.end(), communicator.rank()) - ranks.begin();
-    fromOuter = move.from ? move.from->outer.evaluate(tiles, tokens) : 1;
-    toOuter = move.to ? move.to->outer.evaluate(tiles, tokens) : 1;
+    from = splitAt(move.from, symbols);
+    to = splitAt(move.to, symbols);
   }
 
   Status run() {
-    whole = PartMove::wholeShape({src.shape, static_cast<size_t>(src.rank)}, move.from, fromOuter,
-                                 me, parts());
+    whole = PartMove::wholeShape({src.shape, static_cast<size_t>(src.rank)}, from, me, parts());
     const bool sums =
         move.kind == PartMoveKind::AllReduce || move.kind == PartMoveKind::ReduceScatter;
     if (me == parts() || src.rank != dst.rank || src.dtype != dst.dtype ||
@@ -64,18 +63,15 @@ private:
   }
   void clear() { std::memset(dst.data, 0, bytesOf(dst)); }
   PartSide source(int64_t part) const {
-    return {&move.from, fromOuter,
-            move.from ? shareOf(move.from->units, part, parts()) : UnitRange()};
+    return {&from, from ? from->of(part, parts()) : UnitRange()};
   }
-  PartSide result(int64_t part) const {
-    return {&move.to, toOuter, move.to ? shareOf(move.to->units, part, parts()) : UnitRange()};
-  }
+  PartSide result(int64_t part) const { return {&to, to ? to->of(part, parts()) : UnitRange()}; }
 
   void copyOwn() {
-    auto from = static_cast<const std::byte *>(src.data);
-    auto to = static_cast<std::byte *>(dst.data);
+    auto given = static_cast<const std::byte *>(src.data);
+    auto made = static_cast<std::byte *>(dst.data);
     forCommonRuns(whole, source(me), result(me), [&](int64_t at, int64_t into, int64_t count) {
-      std::memcpy(to + into * width, from + at * width, static_cast<size_t>(count * width));
+      std::memcpy(made + into * width, given + at * width, static_cast<size_t>(count * width));
     });
   }
 
@@ -173,16 +169,17 @@ private:
   const TensorView &src, &dst;
   std::byte *workspace;
   std::span<const int> ranks;
-  int64_t width, me = 0, fromOuter = 1, toOuter = 1;
+  int64_t width, me = 0;
+  std::optional<UnitSplit> from, to; ///< in the micro-batch
   std::vector<int64_t> whole;
 };
 
 } // namespace
 
 Status exchangeParts(Communicator &communicator, const PartMove &move,
-                     std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
+                     std::span<const TensorView> operands, const SymbolValues &symbols,
                      std::span<const int> ranks) {
-  return PartExchange(communicator, move, operands, tiles, tokens, ranks).run();
+  return PartExchange(communicator, move, operands, symbols, ranks).run();
 }
 
 } // namespace omnibal::rt

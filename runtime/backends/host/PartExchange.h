@@ -11,7 +11,7 @@ namespace omnibal::rt {
 /// Performs a move (PartMove.h) among `ranks`, of which this one is part `ranks` says it is. What
 /// is sent lies where the operands do: messages name its pieces.
 Status exchangeParts(Communicator &communicator, const PartMove &move,
-                     std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
+                     std::span<const TensorView> operands, const SymbolValues &symbols,
                      std::span<const int> ranks);
 
 } // namespace omnibal::rt

@@ -142,7 +142,8 @@ public:
   StageRun(const Program &p, const Stage &stage, const std::string &name, RunPlan plan,
            std::span<const RunLoad> loads)
       : program(p), mode(stage.modes.at(name)), plan(std::move(plan)), loads(loads),
-        full{p.capsOf(name).tiles, p.roundedTokens(p.capsOf(name).tokens)},
+        full(RunLoad::of(p.capsOf(name).tiles, p.roundedTokens(p.capsOf(name).tokens), stage.part,
+                         p.modelParallel)),
         provided(mode.batchValues.size()),
         base("stage " + std::to_string(stage.id) + ", mode " + name) {}
 
@@ -177,7 +178,12 @@ private:
            const std::vector<Extent> &shape, DType type) const {
     const RunLoad load = loadOf(unit.microbatch);
     const int64_t begin = plan.place(region, unit, tiles, load, offset, bytesOfTile(type, shape));
-    return {begin, begin + denseBytes(shape, type, tiles.count, load.tokens)};
+    return {begin, begin + denseBytes(shape, type, sizeOf(tiles, load))};
+  }
+  static SymbolValues sizeOf(const TileRange &tiles, const RunLoad &load) {
+    SymbolValues size = load;
+    size.tiles = tiles.count;
+    return size;
   }
   Owner ownerOf(int32_t region, Unit unit) const { return {region, plan.holder(region, unit)}; }
   std::string name(Owner o) const {

@@ -141,20 +141,19 @@ private:
 
   /// The whole value that an operand is a share of; empty where it is none.
   std::vector<int64_t> wholeOf(const FoundMove &move, int operand,
-                               const std::optional<PartSplit> &split, int32_t part, int64_t tiles,
-                               int64_t tokens) const {
+                               const std::optional<PartSplit> &split, int32_t part,
+                               const SymbolValues &at) const {
     std::vector<int64_t> shape;
     for (const Extent &size : move.call->operands[operand].second.shape)
-      shape.push_back(size.evaluate(tiles, tokens));
-    const int64_t outer = split ? split->outer.evaluate(tiles, tokens) : 1;
-    return PartMove::wholeShape(shape, split, outer, part, p.modelParallel);
+      shape.push_back(size.evaluate(at));
+    return PartMove::wholeShape(shape, splitAt(split, at), part, p.modelParallel);
   }
 
-  static bool isDense(const View &view, int64_t tiles, int64_t tokens) {
+  static bool isDense(const View &view, const SymbolValues &at) {
     int64_t stride = 1;
     for (size_t d = view.shape.size(); d-- > 0;) {
-      const int64_t size = view.shape[d].evaluate(tiles, tokens);
-      if (size != 1 && view.strides[d].evaluate(tiles, tokens) != stride)
+      const int64_t size = view.shape[d].evaluate(at);
+      if (size != 1 && view.strides[d].evaluate(at) != stride)
         return false;
       stride *= size;
     }
@@ -175,23 +174,24 @@ private:
     const int64_t v = caps.tiles, n = p.roundedTokens(caps.tokens);
     for (auto [tiles, tokens] : {std::pair{v, n}, std::pair{std::min<int64_t>(v, 1), int64_t{1}},
                                  std::pair{v / 2, n / 2}}) {
-      const std::vector<int64_t> whole = wholeOf(first, a.src, a.from, 0, tiles, tokens);
+      const auto onFirst = SymbolValues::of(tiles, tokens, 0, p.modelParallel),
+                 onOwn = SymbolValues::of(tiles, tokens, part, p.modelParallel);
+      const std::vector<int64_t> whole = wholeOf(first, a.src, a.from, 0, onFirst);
       if (whole.empty() != first.call->operands[a.src].second.shape.empty() ||
-          wholeOf(own, b.src, b.from, part, tiles, tokens) != whole ||
-          wholeOf(own, b.dst, b.to, part, tiles, tokens) != whole || !areDense(own, tiles, tokens))
+          wholeOf(own, b.src, b.from, part, onOwn) != whole ||
+          wholeOf(own, b.dst, b.to, part, onOwn) != whole || !areDense(own, onOwn))
         return false;
     }
     return true;
   }
 
   /// A sum arrives where there is room for it.
-  static bool areDense(const FoundMove &own, int64_t tiles, int64_t tokens) {
+  static bool areDense(const FoundMove &own, const SymbolValues &at) {
     const auto &operands = own.call->operands;
     const PartMove &move = own.move;
-    return isDense(operands[move.src].second, tiles, tokens) &&
-           isDense(operands[move.dst].second, tiles, tokens) &&
+    return isDense(operands[move.src].second, at) && isDense(operands[move.dst].second, at) &&
            (move.workspace < 0 ||
-            (isDense(operands[move.workspace].second, tiles, tokens) &&
+            (isDense(operands[move.workspace].second, at) &&
              operands[move.workspace].second.shape == operands[move.dst].second.shape));
   }
 
@@ -203,6 +203,19 @@ private:
 
 Status verifyOwnParts(const Program &program) { return PartsCheck(program).run(); }
 
+/// Only parts of their own have shares of a micro-batch, whose moves are then compared.
+static Status refuseOwnSizes(const Program &program) {
+  auto isOwn = [](const std::vector<Extent> &shape) {
+    return std::any_of(shape.begin(), shape.end(), [](const Extent &e) { return e.isOwn(); });
+  };
+  for (const Function &function : program.functions)
+    for (const Buffer &buffer : function.buffers)
+      if (isOwn(buffer.shape))
+        return broken("p20", "function \"" + function.name + "\", buffer \"" + buffer.name + "\"",
+                      "its size is that of a part's own share, but all parts do the same");
+  return Status::ok();
+}
+
 Status verifyProgram(const Program &program) {
   auto verify = [](const Program &whole) {
     OMNIBAL_RETURN_IF_ERROR(verifyStructure(whole));
@@ -211,8 +224,10 @@ Status verifyProgram(const Program &program) {
   };
   const auto entries = static_cast<int64_t>(program.stageList.size());
   if (program.stages < 1 || program.modelParallel < 2 ||
-      entries != int64_t{program.stages} * program.modelParallel)
+      entries != int64_t{program.stages} * program.modelParallel) {
+    OMNIBAL_RETURN_IF_ERROR(refuseOwnSizes(program));
     return verify(program);
+  }
   Program ofPart = program;
   for (int32_t part = 0; part < program.modelParallel; ++part) {
     ofPart.stageList.clear();

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t blockAlignment = 64;
 
 bool isWhole(const Extent &bytes) {
+  if (bytes.isOwn())
+    return false;
   for (int64_t n : {bytes.constant, bytes.perTile, bytes.perToken})
     if (n < 0 || n % blockAlignment != 0)
       return false;

@@ -22,7 +22,9 @@ bool sane(const Program &p, const Extent &e) {
   };
   const MicrobatchCaps caps = p.caps();
   return size(e.constant) + size(e.perTile) * std::max<int64_t>(caps.tiles, 1) +
-             size(e.perToken) * std::max<int64_t>(p.roundedTokens(caps.tokens), 1) <=
+             size(e.perToken) * std::max<int64_t>(p.roundedTokens(caps.tokens), 1) +
+             size(e.perOwnTile) * std::max<int64_t>(caps.tiles, 1) +
+             size(e.perOwnToken) * std::max<int64_t>(p.roundedTokens(caps.tokens), 1) <=
          sizeLimit;
 }
 bool sane(const Program &p, const std::vector<Extent> &list) {
@@ -30,15 +32,24 @@ bool sane(const Program &p, const std::vector<Extent> &list) {
 }
 
 /// Extents are affine, so that a view's reach is quadratic in V and N at most: these points bound
-/// it for every view that a compiler writes.
-std::array<std::pair<int64_t, int64_t>, 6> probes(const Program &p, const MicrobatchCaps &caps) {
-  int64_t v = caps.tiles, n = p.roundedTokens(caps.tokens);
-  return {{{0, 0},
-           {v, 0},
-           {0, n},
-           {v, n},
-           {std::min<int64_t>(v, 1), std::min<int64_t>(n, 1)},
-           {v / 2, n / 2}}};
+/// it for every view that a compiler writes. Where parts differ, the entries are those of one.
+std::array<SymbolValues, 6> probes(const Program &p, const MicrobatchCaps &caps) {
+  const int64_t v = caps.tiles, n = p.roundedTokens(caps.tokens);
+  const int32_t part = p.stageList.empty() ? 0 : p.stageList.front().part;
+  auto at = [&](int64_t tiles, int64_t tokens) {
+    return SymbolValues::of(tiles, tokens, part, p.modelParallel);
+  };
+  return {at(0, 0),
+          at(v, 0),
+          at(0, n),
+          at(v, n),
+          at(std::min<int64_t>(v, 1), std::min<int64_t>(n, 1)),
+          at(v / 2, n / 2)};
+}
+
+/// What memory is laid out for.
+SymbolValues mostOf(const Program &p, const MicrobatchCaps &caps) {
+  return SymbolValues::most(caps.tiles, p.roundedTokens(caps.tokens), p.modelParallel);
 }
 
 Status checkHeader(const Program &p) {
@@ -100,24 +111,23 @@ Status checkView(const Program &p, const MicrobatchCaps &caps, const Function &f
   if (!sane(p, v.shape) || !sane(p, v.strides) || !sane(p, v.offset))
     return broken("p2", where, "a size is out of range");
   const Buffer &buffer = f.buffers[v.buffer];
-  for (auto [tiles, tokens] : probes(p, caps)) {
-    __int128 last = v.offset.evaluate(tiles, tokens), first = last;
+  for (const SymbolValues &at : probes(p, caps)) {
+    __int128 last = v.offset.evaluate(at), first = last;
     bool empty = false;
     for (size_t d = 0; d < v.shape.size(); ++d) {
-      int64_t extent = v.shape[d].evaluate(tiles, tokens);
-      int64_t stride = v.strides[d].evaluate(tiles, tokens);
+      int64_t extent = v.shape[d].evaluate(at);
+      int64_t stride = v.strides[d].evaluate(at);
       if (extent < 0)
         return broken("p2", where, "dimension " + std::to_string(d) + " is negative");
       empty |= extent == 0;
       (stride < 0 ? first : last) += static_cast<__int128>(extent - 1) * stride;
     }
-    int64_t elements =
-        denseBytes(buffer.shape, buffer.dtype, tiles, tokens) / byteSize(buffer.dtype);
+    int64_t elements = denseBytes(buffer.shape, buffer.dtype, at) / byteSize(buffer.dtype);
     if (!empty && (first < 0 || last >= elements))
       return broken("p2", where,
                     "the view leaves its buffer \"" + buffer.name + "\" of " +
-                        std::to_string(elements) + " elements at V = " + std::to_string(tiles) +
-                        ", N = " + std::to_string(tokens));
+                        std::to_string(elements) + " elements at V = " + std::to_string(at.tiles) +
+                        ", N = " + std::to_string(at.tokens));
   }
   return Status::ok();
 }
@@ -136,11 +146,10 @@ Status checkFunction(const Program &p, const MicrobatchCaps &caps, const Functio
       return broken("p2", at, "formals come first, then temporaries");
     if (!sane(p, buffer.shape))
       return broken("p2", at, "a size is out of range");
-    for (auto [tiles, tokens] : probes(p, caps))
-      if (!sane(denseBytes(buffer.shape, buffer.dtype, tiles, tokens)))
+    for (const SymbolValues &symbols : probes(p, caps))
+      if (!sane(denseBytes(buffer.shape, buffer.dtype, symbols)))
         return broken("p2", at, "its size is out of range");
-    int64_t bytes =
-        denseBytes(buffer.shape, buffer.dtype, caps.tiles, p.roundedTokens(caps.tokens));
+    const int64_t bytes = denseBytes(buffer.shape, buffer.dtype, mostOf(p, caps));
     if (temporary &&
         (!inside(buffer.offset, bytes, f.workspaceBytes) || buffer.offset % byteSize(buffer.dtype)))
       return broken("p2", at,
@@ -333,18 +342,16 @@ bool fits(const Program &p, const MicrobatchCaps &caps, const Region &region, co
           const std::vector<Extent> &shape, DType type) {
   const int64_t width = byteSize(type);
   if (!sane(p, offset) || !sane(p, shape) || offset.constant % width || offset.perTile % width ||
-      offset.perToken % width)
+      offset.perToken % width || offset.isOwn())
     return false;
-  auto fitsAt = [&](int64_t tiles, int64_t tokens) {
-    int64_t bytes = denseBytes(shape, type, tiles, tokens);
-    return sane(bytes) &&
-           inside(offset.evaluate(tiles, tokens), bytes, region.bytesAt(tiles, tokens));
+  auto fitsAt = [&](const SymbolValues &at) {
+    const int64_t bytes = denseBytes(shape, type, at);
+    return sane(bytes) && inside(offset.evaluate(at), bytes, region.bytesAt(at.tiles, at.tokens));
   };
   if (!region.block)
-    return offset.isStatic() && fitsAt(caps.tiles, p.roundedTokens(caps.tokens));
-  auto all = probes(p, caps);
-  return std::all_of(all.begin(), all.end(),
-                     [&](const auto &load) { return fitsAt(load.first, load.second); });
+    return offset.isStatic() && fitsAt(mostOf(p, caps));
+  const auto all = probes(p, caps);
+  return std::all_of(all.begin(), all.end(), fitsAt);
 }
 
 Status checkLayerCall(const Program &p, const MicrobatchCaps &caps, const Stage &stage,
@@ -396,8 +403,7 @@ Status checkLayerCall(const Program &p, const MicrobatchCaps &caps, const Stage 
     }
     if (stored != formal.dtype)
       return broken("p4", at, "the type differs from that of what it is bound to");
-    int64_t bytes =
-        denseBytes(formal.shape, formal.dtype, caps.tiles, p.roundedTokens(caps.tokens));
+    const int64_t bytes = denseBytes(formal.shape, formal.dtype, mostOf(p, caps));
     bool fitting = l.space == Space::Region
                        ? fits(p, caps, mode.regions[l.index], l.offset, formal.shape, formal.dtype)
                        : l.offset.isStatic() && inside(l.offset.constant, bytes, size) &&
@@ -438,7 +444,7 @@ Status checkMode(const Program &p, const MicrobatchCaps &caps, const Stage &stag
   int64_t batchBytes = 0; // of all micro-batches: a backend may hold them at once
   for (const BatchValue &v : mode.batchValues) {
     OMNIBAL_RETURN_IF_ERROR(checkValue(p, caps, mode, v, where));
-    const int64_t bytes = denseBytes(v.shape, v.dtype, caps.tiles, p.roundedTokens(caps.tokens));
+    const int64_t bytes = denseBytes(v.shape, v.dtype, mostOf(p, caps));
     if (bytes > (sizeLimit - batchBytes) / mode.microbatches)
       return broken("p4", where, "the values of its micro-batches are out of range");
     batchBytes += bytes * mode.microbatches;

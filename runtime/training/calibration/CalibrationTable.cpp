@@ -151,14 +151,14 @@ TimeFit::Use termsOf(const Function &function) {
   TimeFit::Use use = {true};
   for (const Buffer &buffer : function.buffers)
     for (const Extent &e : buffer.shape) {
-      use[TimeFit::Tile] |= e.perTile != 0;
-      use[TimeFit::Token] |= e.perToken != 0;
+      use[TimeFit::Tile] |= e.growsWithTiles();
+      use[TimeFit::Token] |= e.growsWithTokens();
     }
   for (const KernelCall &call : function.calls) {
     bool attention = call.kernel.starts_with("attention");
     for (const auto &[operand, view] : call.operands) {
       bool tokens = std::any_of(view.shape.begin(), view.shape.end(),
-                                [](const Extent &e) { return e.perToken != 0; });
+                                [](const Extent &e) { return e.growsWithTokens(); });
       use[TimeFit::Square] |= tokens && operand == "q" && attention;
       use[TimeFit::Label] |= tokens && operand == "targets";
       // Windows have a largest size: what they take follows the number of units.

@@ -63,7 +63,8 @@ LogicalResult FusedOp::verify() {
   for (Operation &op : block.without_terminator())
     if (!isa<ElementwiseOpInterface, ReduceOp, ReshapeOp, ExpandOp, ConstantOp>(op))
       return emitOpError("fused_c2: '") << op.getName() << "' cannot be part of a fused group";
-  if (getRows().size() != 3)
-    return emitOpError("rows needs three numbers: constant, per tile, per token");
+  if (getRows().size() != 3 && getRows().size() != 5)
+    return emitOpError(
+        "rows needs three numbers, constant, per V, per N, or two more, per v, per n");
   return success();
 }

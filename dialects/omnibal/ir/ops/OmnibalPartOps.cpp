@@ -23,8 +23,7 @@ OMNIBAL_SHAPE_RULE(ReshardOp) {
   for (LayoutAttr layout : {getFrom(), getTo()})
     if (!partShape(*shape, layout, parts, 0)) // reshard_c1
       return emitOpError() << "cannot split " << toString(*shape) << " as " << layout
-                           << "; units and inner must divide the dimension, and units must be a "
-                              "number";
+                           << "; units and inner must divide the dimension";
   for (int64_t part = 0; part < parts; ++part)
     if (*partShape(*shape, getFrom(), parts, part) == shapes[0] &&
         *partShape(*shape, getTo(), parts, part) == *declared) {

@@ -36,7 +36,9 @@ bool isLine(const FusedAccess &access, const IterationSpace &space) {
 } // namespace
 
 int64_t alignmentOf(const SymbolicDim &dim, int64_t limit) {
-  int64_t common = std::gcd(std::gcd(dim.constant, dim.perTile), std::gcd(dim.perToken, limit));
+  int64_t common = limit;
+  for (int64_t each : {dim.constant, dim.perTile, dim.perToken, dim.perOwnTile, dim.perOwnToken})
+    common = std::gcd(common, each);
   return common & -common;
 }
 

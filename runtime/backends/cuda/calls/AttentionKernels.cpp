@@ -28,7 +28,7 @@ public:
       *context.withoutKeys = true;
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     AttentionShape s;
     AttentionData d;
@@ -58,14 +58,13 @@ public:
 
   /// The first run is one over a prompt as it is. Later ones have a token each, which sees some of
   /// the earlier ones, the last included.
-  Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> views, int64_t tiles,
-                   int64_t tokens, ThreadPool &pool) override {
+  Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> views,
+                   const SymbolValues &symbols, ThreadPool &pool) override {
     const bool isPrompt = kept.count == 0;
     if (!isPrompt && kept.next != 1)
       return bad("goes on from " + std::to_string(kept.count) +
                  " kept keys by one token at a time, not by " + std::to_string(kept.next));
-    OMNIBAL_RETURN_IF_ERROR(isPrompt ? run(views, tiles, tokens, pool)
-                                     : checkOperands(*this, views));
+    OMNIBAL_RETURN_IF_ERROR(isPrompt ? run(views, symbols, pool) : checkOperands(*this, views));
     if (!kept.memory)
       kept.memory = std::make_unique<KeysOnDevice>();
     auto &memory = static_cast<KeysOnDevice &>(*kept.memory);
@@ -179,7 +178,7 @@ public:
   RopeKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context), BoundRope(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &vx = views[x], &vc = views[cosine], &vs = views[sine];
     if (vc.shape[1] > 1 && (vc.strides[1] != 1 || vs.strides[1] != 1))

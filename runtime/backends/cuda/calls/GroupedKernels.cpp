@@ -14,7 +14,7 @@ public:
       : DeviceKernel(description, context), ids(call.operand("ids")), order(call.operand("order")),
         borders(call.operand("borders")), workspace(call.optionalOperand("workspace")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[ids];
     const bool wide = from.dtype == DType::I64;
     OMNIBAL_RETURN_IF_ERROR(expectList(from, "ids", wide ? DType::I64 : DType::I32, -1));
@@ -75,7 +75,7 @@ class GroupedGemm final : public GroupedKernel {
 public:
   using GroupedKernel::GroupedKernel;
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &vb = views[b];
     OMNIBAL_RETURN_IF_ERROR(expectGroups(views, b, "b"));
     OMNIBAL_RETURN_IF_ERROR(expectRows(views, a, "a", vb.shape[1]));
@@ -100,7 +100,7 @@ class GroupedGemmBackward final : public GroupedKernel {
 public:
   using GroupedKernel::GroupedKernel;
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &vc = views[c];
     OMNIBAL_RETURN_IF_ERROR(expectGroups(views, c, "c"));
     OMNIBAL_RETURN_IF_ERROR(expectRows(views, a, "a", vc.shape[1]));

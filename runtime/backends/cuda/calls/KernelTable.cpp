@@ -28,7 +28,7 @@ public:
     accumulate = call.flag("accumulate", false);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &to = views[dst], &from = views[src];
     OMNIBAL_RETURN_IF_ERROR(same(from, "src", to, "dst"));
     const bool floats = (from.dtype == DType::F32 || from.dtype == DType::BF16) &&
@@ -57,7 +57,7 @@ public:
     value = call.number("value", 0);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &to = views[dst];
     if (to.elements() == 0)
       return Status::ok();
@@ -81,7 +81,7 @@ public:
       needPartials(call);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     ColumnSums together; // in one launch
     for (auto [src, dst] : pairs) {
       const ColumnSumShape sum = columnSum(views[dst], views[src]);
@@ -171,9 +171,9 @@ public:
       call.fail(found.status().message());
   }
 
-  Status run(std::span<const TensorView> views, int64_t tiles, int64_t tokens,
+  Status run(std::span<const TensorView> views, const SymbolValues &symbols,
              ThreadPool &) override {
-    int64_t count = rows.evaluate(tiles, tokens);
+    int64_t count = rows.evaluate(symbols);
     const int64_t blocks = fixedBlocks > 0 ? fixedBlocks : (count + grain - 1) / grain;
     if (blocks == 0)
       return Status::ok();
@@ -183,7 +183,7 @@ public:
     for (const TensorView &view : views)
       values.push_back(reinterpret_cast<int64_t>(view.data));
     for (const Extent &size : sizes)
-      values.push_back(size.evaluate(tiles, tokens));
+      values.push_back(size.evaluate(symbols));
     values.push_back(count);
     arguments.clear();
     for (int64_t &value : values)

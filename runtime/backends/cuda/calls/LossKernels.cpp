@@ -19,7 +19,7 @@ public:
   CrossEntropy(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context), BoundCrossEntropy(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &x = views[logits];
     CrossEntropyShape s;
@@ -51,7 +51,7 @@ public:
       context.libraries->expectProducts();
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const int64_t rows = views[hidden].shape[0];
     if (rows == 0)
@@ -279,7 +279,7 @@ public:
   PreferenceLoss(CallReader &call, const BoundCall &description, const KernelContext &context)
       : PreferenceLoss(call, description, context, false) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     auto numbers = [&](int operand) {
       return operand < 0 ? nullptr : static_cast<float *>(views[operand].data);

@@ -19,7 +19,7 @@ public:
       context.libraries->expectProducts();
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     const TensorView &vc = views[c];
     const int r = vc.rank;

@@ -12,7 +12,7 @@ public:
   UnaryKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : PlainKernel(description, context), BoundUnary(call, description.kernel) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView from, broadcast(views[operand], views[result]));
     return launched(launchUnary(op, plainView(views[result]), from, context.stream));
   }
@@ -23,7 +23,7 @@ public:
   BinaryKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : PlainKernel(description, context), BoundBinary(call, description.kernel) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView a, broadcast(views[lhs], views[result]));
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView b, broadcast(views[rhs], views[result]));
     return launched(launchBinary(op, plainView(views[result]), a, b, context.stream));
@@ -37,7 +37,7 @@ public:
         onTrue(call.operand("onTrue")), onFalse(call.operand("onFalse")),
         result(call.operand("result")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &to = views[result];
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView c, broadcast(views[condition], to));
     OMNIBAL_ASSIGN_OR_RETURN(const PlainView yes, broadcast(views[onTrue], to));
@@ -56,7 +56,7 @@ public:
         k(call.optionalOperand("k")), result(call.operand("result")),
         upper(call.flag("upper", true)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(same(views[result], "result", views[input], "input"));
     if (views[result].rank < 2)
       return bad("a matrix is needed, not " + printShape(views[result]));
@@ -76,7 +76,7 @@ public:
         result(call.operand("result")), k(call.requiredInteger("k")),
         smallest(call.flag("smallest", false)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
     if (from.rank < 1 || to.rank != from.rank || to.shape[to.rank - 1] != k ||
         k > from.shape[from.rank - 1] ||
@@ -100,7 +100,7 @@ public:
     call.optionalOperand("limit"); // the result's size says it
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     return launched(launchRange(plainView(views[result]), plainView(views[start]),
                                 plainView(views[delta]), context.stream));
   }
@@ -126,7 +126,7 @@ public:
     }
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
     PlainIndex index;
     index.kind = kind;

@@ -12,7 +12,7 @@ public:
         result(call.operand("result")), axis(call.integer("axis", -1)),
         logarithm(description.kernel == "log_softmax") {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
@@ -37,7 +37,7 @@ public:
     bias = norm.centered ? call.optionalOperand("bias") : -1;
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     OMNIBAL_ASSIGN_OR_RETURN(norm.axis, axisOf(axis, from));
@@ -61,7 +61,7 @@ public:
         axis(axisOperand < 0 ? call.requiredInteger("axis") : call.integer("axis", 0)),
         exclusive(call.flag("exclusive", false)), reverse(call.flag("reverse", false)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     if (axisOperand < 0)
@@ -93,7 +93,7 @@ public:
     std::copy_n(dilations.begin(), dims, conv.dilations); // the others
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &x = views[input], &w = views[weight], &y = views[output];
     const PlainView in = plainView(x), factors = plainView(w), out = plainView(y);

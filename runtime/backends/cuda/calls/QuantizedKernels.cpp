@@ -12,7 +12,7 @@ public:
   DequantizeKernel(CallReader &call, const BoundCall &description, const KernelContext &context)
       : DeviceKernel(description, context), BoundDequantize(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &to = views[matrix];
     const QuantizedShape stored = shapeOf(views);

@@ -17,7 +17,7 @@ public:
       workspace = call.optionalOperand("workspace");
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     GatedDeltaShape s;
     s.tokens = views[q].shape[0];

@@ -53,7 +53,7 @@ public:
       : RowKernel(description, context), table(call.operand("table")), ids(call.operand("ids")),
         out(call.operand("out")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &vt = views[table], &vo = views[out];
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(vt, "table", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(vo, "out", -1, vt.shape[1]));
@@ -82,7 +82,7 @@ public:
     workspace = call.optionalOperand("workspace");
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(views[dout], "dout", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(views[dtable], "dtable", -1, views[dout].shape[1]));
     OMNIBAL_RETURN_IF_ERROR(expectList(views[ids], "ids", DType::I32, views[dout].shape[0]));
@@ -102,7 +102,7 @@ public:
         features(call.operand("features")), imageRows(call.operand("image_rows")),
         out(call.operand("out")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &vo = views[out];
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(vo, "out", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(views[text], "text", vo.shape[0], vo.shape[1]));
@@ -135,7 +135,7 @@ public:
     workspace = call.optionalOperand("workspace");
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[dout];
     OMNIBAL_RETURN_IF_ERROR(expectMatrix(from, "dout", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(expectList(views[imageRows], "image_rows", DType::I32, from.shape[0]));

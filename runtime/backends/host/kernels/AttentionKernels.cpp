@@ -14,7 +14,7 @@ public:
         mask(static_cast<MaskKind>(maskIndex)),
         ofSamples(borders >= 0 && description.borders == Borders::Samples) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     AttentionTask common = describe(views);
     OMNIBAL_ASSIGN_OR_RETURN(
@@ -28,7 +28,7 @@ public:
   bool keepsKeys() const override { return ofSamples && !backward; }
 
   /// The sample's earlier tokens count as if they were there: token t of it is row t - before.
-  Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> views, int64_t, int64_t,
+  Status runBehind(KeptKeys::Rows &kept, std::span<const TensorView> views, const SymbolValues &,
                    ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     OMNIBAL_ASSIGN_OR_RETURN(const Segments samples,

@@ -101,7 +101,7 @@ public:
     accumulate = call.flag("accumulate", false);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &to = views[dst], &from = views[src];
     bool narrows = from.dtype == DType::F32 && to.dtype == DType::BF16,
          widens = from.dtype == DType::BF16 && to.dtype == DType::F32;
@@ -172,7 +172,7 @@ public:
     value = call.number("value", 0);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &to = views[dst];
     OMNIBAL_RETURN_IF_ERROR(expect(to, "dst", to.rank, to.dtype));
     switch (to.dtype) {

@@ -23,7 +23,7 @@ public:
   CrossAttentionKernel(CallReader &call, const BoundCall &description, bool backward)
       : HostKernel(description), BoundCrossAttention(call, backward), backward(backward) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     std::vector<int32_t> low, high;
     OMNIBAL_ASSIGN_OR_RETURN(const auto segments, findSegments(views, low, high));

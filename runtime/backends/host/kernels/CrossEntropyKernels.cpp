@@ -48,7 +48,7 @@ public:
   CrossEntropy(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundCrossEntropy(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const TensorView &x = views[logits];
     const int64_t rows = x.shape[0], width = x.shape[1];
@@ -75,7 +75,7 @@ public:
   LinearCrossEntropy(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundLinearCrossEntropy(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     OMNIBAL_RETURN_IF_ERROR(checkTargets(*this, views[targets], views[weight].shape[0]));
     const TensorView &vl = views[loss];

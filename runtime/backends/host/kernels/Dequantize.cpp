@@ -11,7 +11,7 @@ public:
   Dequantize(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundDequantize(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     const QuantizedShape shape = shapeOf(views);
     const auto *words = dataOf<int32_t>(views[codes]);

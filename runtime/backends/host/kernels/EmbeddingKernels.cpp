@@ -104,7 +104,7 @@ public:
       : RowKernel(description), table(call.operand("table")), ids(call.operand("ids")),
         out(call.operand("out")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[table], "table", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(checkIds(views[ids], "ids", -1, 0, views[table].shape[0]));
     OMNIBAL_RETURN_IF_ERROR(
@@ -125,7 +125,7 @@ public:
       : RowKernel(description), dout(call.operand("dout")), ids(call.operand("ids")),
         dtable(call.operand("dtable")), padding(call.integer("padding", -1)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dtable], "dtable", -1, -1));
     OMNIBAL_RETURN_IF_ERROR(checkIds(views[ids], "ids", -1, 0, views[dtable].shape[0]));
     OMNIBAL_RETURN_IF_ERROR(
@@ -150,7 +150,7 @@ public:
       : RowKernel(description), text(call.operand("text")), features(call.operand("features")),
         imageRows(call.operand("image_rows")), out(call.operand("out")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[out], "out", -1, -1));
     const Rows to(views[out]);
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[text], "text", to.rows, to.cols));
@@ -177,7 +177,7 @@ public:
       : RowKernel(description), dout(call.operand("dout")), imageRows(call.operand("image_rows")),
         dtext(call.optionalOperand("dtext")), dfeatures(call.optionalOperand("dfeatures")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkMatrix(views[dout], "dout", -1, -1));
     const Rows from(views[dout]);
     const TensorView &rows = views[imageRows];

@@ -25,7 +25,7 @@ public:
       call.fail("the program's generated code has no symbol '" + symbol + "'");
   }
 
-  Status run(std::span<const TensorView> views, int64_t tiles, int64_t tokens,
+  Status run(std::span<const TensorView> views, const SymbolValues &symbols,
              ThreadPool &pool) override {
     void *operands[maxOperands];
     if (views.size() > maxOperands)
@@ -36,8 +36,8 @@ public:
     if (sizes.size() > maxSizes)
       return bad("more than " + std::to_string(maxSizes) + " sizes");
     for (size_t i = 0; i < sizes.size(); ++i)
-      values[i] = sizes[i].evaluate(tiles, tokens);
-    const int64_t count = rows.evaluate(tiles, tokens);
+      values[i] = sizes[i].evaluate(symbols);
+    const int64_t count = rows.evaluate(symbols);
     pool.parallelFor((count + grain - 1) / grain, [&](int64_t task, int) {
       function(operands, values, task * grain, std::min(count, (task + 1) * grain));
     });

@@ -13,7 +13,7 @@ public:
   GemmKernel(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundGemm(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkShapes(views));
     const TensorView &vc = views[c];
     if (sumA >= 0)

@@ -32,7 +32,7 @@ public:
       : HostKernel(description), ids(call.operand("ids")), order(call.operand("order")),
         borders(call.operand("borders")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     const TensorView &from = views[ids];
     if (from.dtype != DType::I64)
       OMNIBAL_RETURN_IF_ERROR(expect(from, "ids", 1, DType::I32));
@@ -149,7 +149,7 @@ class GroupedGemm final : public GroupedKernel {
 public:
   using GroupedKernel::GroupedKernel;
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &vb = views[b], &vc = views[c];
     OMNIBAL_RETURN_IF_ERROR(checkGroups(views, b, "b"));
     OMNIBAL_RETURN_IF_ERROR(checkRows(views, a, "a"));
@@ -207,7 +207,7 @@ class GroupedGemmBackward final : public GroupedKernel {
 public:
   using GroupedKernel::GroupedKernel;
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &vc = views[c];
     OMNIBAL_RETURN_IF_ERROR(checkGroups(views, c, "c"));
     OMNIBAL_RETURN_IF_ERROR(checkRows(views, a, "a"));

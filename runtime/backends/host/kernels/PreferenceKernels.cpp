@@ -59,7 +59,7 @@ public:
   PreferenceLoss(CallReader &call, const BoundCall &description)
       : PreferenceKernel(call, description, false) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     for (int each : {loss, chosen, rejected, preferred})
       zero(views[each]);
@@ -80,7 +80,7 @@ public:
   PreferenceLossBackward(CallReader &call, const BoundCall &description)
       : PreferenceKernel(call, description, true) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     zero(views[dlosses]);
     return forPairs(*this, views[borders], views[losses].shape[0], [&](const Pair &pair) {

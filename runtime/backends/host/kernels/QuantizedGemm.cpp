@@ -24,7 +24,7 @@ public:
       call.fail("a product with quantized weights has no operands 'sum_a' and 'sum_b'");
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkViews(views));
     const TensorView &vc = views[c];
     const int64_t depth = views[a].shape[1], cols = vc.shape[1];

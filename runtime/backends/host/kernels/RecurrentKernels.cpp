@@ -23,7 +23,7 @@ public:
     return std::unique_ptr<Kernel>(std::move(kernel));
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     GatedDeltaTask common;
     common.q = rowsOf(views[q]);

@@ -199,7 +199,7 @@ public:
     accumulate = call.flag("accumulate", false);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     for (auto [src, dst] : pairs)
       OMNIBAL_RETURN_IF_ERROR(runOne(views[src], views[dst], pool));
     return Status::ok();

@@ -13,7 +13,7 @@ public:
   RopeKernel(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundRope(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     OMNIBAL_RETURN_IF_ERROR(checkPositions(views[positions], views[cosine].shape[0]));
     const TensorView &vx = views[x];

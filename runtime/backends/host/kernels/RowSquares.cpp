@@ -24,7 +24,7 @@ public:
       kind = quantizationOf(call);
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkViews(views));
     const int64_t rows = views[b].shape[0], rank = views[b].shape[1];
     // So few rows that their factors stay in a cache.

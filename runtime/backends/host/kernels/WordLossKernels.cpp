@@ -49,7 +49,7 @@ public:
   WordStatistics(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundWordStatistics(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     OMNIBAL_RETURN_IF_ERROR(checkTargets(*this, views[targets], own.words));
     const bool hasWords = views[weight].shape[0] > 0;
@@ -99,7 +99,7 @@ public:
   JoinedCrossEntropy(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundJoinedCrossEntropy(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     OMNIBAL_RETURN_IF_ERROR(checkTargets(*this, views[targets], words));
     forLossRows(pool, views[targets].shape[0], views[statistics].shape[0], [&](int64_t i) {
@@ -126,7 +126,7 @@ public:
   JoinedPrediction(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundJoinedPrediction(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     forLossRows(pool, views[targets].shape[0], views[statistics].shape[0], [&](int64_t i) {
       elementOf<int32_t>(views[prediction], i) =
@@ -156,7 +156,7 @@ public:
   JoinedGradient(CallReader &call, const BoundCall &description)
       : HostKernel(description), BoundJoinedGradient(call) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     OMNIBAL_RETURN_IF_ERROR(checkTargets(*this, views[targets], own.words));
     if (views[weight].shape[0] == 0)

@@ -48,8 +48,8 @@
 // MEGATRON: omnibal.linear {{.*}}omnibal.layouts = [#plan.layout<partial>], omnibal.reads = [#plan.layout<split(2 : 2816)>, #plan.layout<split(1 : 2816)>]
 // MEGATRON: omnibal.add {{.*}}omnibal.layouts = [#plan.layout<whole>]
 
-// REMARK: 1 layer like language.embedding: words split(1 : 1024);
-// REMARK: 1 layer like language.layers.0: q split(0 : 4 x 256), k split(0 : 4 x 128), v split(0 : 4 x 128), o split(1 : 4 x 256),
+// REMARK: 1 layer like language.embedding on 2 parts: words split(1 : 1024);
+// REMARK: 1 layer like language.layers.0 on 2 parts: q split(0 : 4 x 256), k split(0 : 4 x 128), v split(0 : 4 x 128), o split(1 : 4 x 256),
 // REMARK-SAME: us: work {{[0-9.]+}}, moves {{[0-9.]+}}, price of kept values {{[0-9.]+}} and of parameters {{[0-9.]+}}; 106205184 bytes of parameters;
 // REMARK-SAME: no less than {{[0-9.]+}} us; next best: q split(0 : 4 x 256), k split(0 : 4 x 128), v split(0 : 4 x 128), o split(0 : 1024),
 // REMARK-SAME: moves {{[0-9.]+}} us more

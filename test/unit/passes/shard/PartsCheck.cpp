@@ -168,14 +168,43 @@ std::string PartsCheck::compare(const std::string &what, ArrayRef<HostTensor> he
   return "";
 }
 
+/// Whether parts have shares of tiles or tokens, and nothing addresses rows among these, whose
+/// first one no symbol tells.
+bool PartsCheck::hasOpenShares() {
+  bool isOpen = false, isAddressed = false;
+  layer->walk([&](Operation *op) {
+    for (StringRef name : {StringRef(shard::readsAttrName), StringRef(shard::layoutsAttrName),
+                           StringRef(shard::bordersAttrName)})
+      if (auto list = op->getAttrOfType<ArrayAttr>(name))
+        for (auto layout : list.getAsRange<LayoutAttr>())
+          isOpen |= layout.isSplit() && layout.getUnitsOf() != UnitsOf::Number;
+    if (!isa<EmbeddingOp, ImageMergeOp>(op))
+      return;
+    const unsigned table = isa<EmbeddingOp>(op) ? 0 : 1;
+    auto reads = shard::findLayouts(op, shard::readsAttrName, op->getNumOperands());
+    const int64_t last = cast<RankedTensorType>(op->getOperand(table).getType()).getRank() - 1;
+    isAddressed |= reads && (*reads)[table].isSplit() && (*reads)[table].getDim() < last &&
+                   (*reads)[table].getUnitsOf() != UnitsOf::Number;
+  });
+  return isOpen && !isAddressed;
+}
+
 std::string PartsCheck::run(int64_t parts) {
+  std::string fault = runBodies(parts, std::pair(options.tiles, options.tokens));
+  if (!fault.empty() || !hasOpenShares())
+    return fault;
+  fault = runBodies(parts, std::nullopt);
+  return fault.empty() ? fault : "with symbols: " + fault;
+}
+
+std::string PartsCheck::runBodies(int64_t parts, const Microbatch &sizes) {
   OpBuilder builder(layer.getContext());
   OwningOpRef<ModuleOp> module = ModuleOp::create(layer.getLoc());
   std::vector<Block *> blocks;
   PartsInterpreter interpreter(parts, options);
   for (int64_t part = 0; part < parts; ++part) {
     builder.setInsertionPointToEnd(module->getBody());
-    shard::PartChoice choice{parts, part, std::pair(options.tiles, options.tokens)};
+    shard::PartChoice choice{parts, part, sizes};
     auto function = shard::applyLayouts(builder, layer, "part" + std::to_string(part), choice);
     if (failed(function))
       return "part " + std::to_string(part) + " is not built";

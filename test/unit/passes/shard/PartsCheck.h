@@ -22,7 +22,9 @@ public:
 
   /// Runs the layer as it is. Returns what is wrong, or nothing.
   std::string prepare();
-  /// Runs `parts` parts of the layer under its layouts. Returns what is wrong, or nothing.
+  /// Runs `parts` parts of the layer under its layouts: with the micro-batch's sizes in their
+  /// types, and, where something is split along tiles or tokens, with symbols. Returns what is
+  /// wrong, or nothing.
   std::string run(int64_t parts);
 
   bool checksGradients = true;
@@ -30,6 +32,9 @@ public:
   int64_t sent = 0;
 
 private:
+  using Microbatch = std::optional<std::pair<int64_t, int64_t>>;
+  std::string runBodies(int64_t parts, const Microbatch &sizes);
+  bool hasOpenShares();
   std::string addGradients(mlir::func::FuncOp function, llvm::SmallVectorImpl<bool> &present);
   std::string compare(const std::string &what, llvm::ArrayRef<HostTensor> held,
                       const HostTensor &wanted, LayoutAttr layout);

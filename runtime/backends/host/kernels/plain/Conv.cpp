@@ -12,7 +12,7 @@ public:
   ConvKernel(CallReader &call, const BoundCall &description)
       : PlainKernel(description), BoundConv(call, description.kernel) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     OMNIBAL_RETURN_IF_ERROR(checkOperands(*this, views));
     switch (kind) {
     case Forward:

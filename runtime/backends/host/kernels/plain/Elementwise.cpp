@@ -10,7 +10,7 @@ public:
   UnaryKernel(CallReader &call, const BoundCall &description)
       : PlainKernel(description), BoundUnary(call, description.kernel) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &to = views[result];
     OMNIBAL_ASSIGN_OR_RETURN(const TensorView from, broadcast(views[operand], to));
     const bool integers = onIntegers(op) && !isFloat(from.dtype);
@@ -29,7 +29,7 @@ public:
   BinaryKernel(CallReader &call, const BoundCall &description)
       : PlainKernel(description), BoundBinary(call, description.kernel) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &to = views[result];
     OMNIBAL_ASSIGN_OR_RETURN(const TensorView a, broadcast(views[lhs], to));
     OMNIBAL_ASSIGN_OR_RETURN(const TensorView b, broadcast(views[rhs], to));
@@ -53,7 +53,7 @@ public:
         onTrue(call.operand("onTrue")), onFalse(call.operand("onFalse")),
         result(call.operand("result")) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &to = views[result];
     OMNIBAL_ASSIGN_OR_RETURN(const TensorView c, broadcast(views[condition], to));
     OMNIBAL_ASSIGN_OR_RETURN(const TensorView yes, broadcast(views[onTrue], to));

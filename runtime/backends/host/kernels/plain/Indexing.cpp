@@ -140,7 +140,7 @@ public:
   Gather(CallReader &call, const BoundCall &description)
       : IndexKernel(call, description), axis(call.integer("axis", 0)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &which = views[indices], &to = views[result];
     OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
     if (to.rank != from.rank - 1 + which.rank)
@@ -158,7 +158,7 @@ public:
   GatherND(CallReader &call, const BoundCall &description)
       : IndexKernel(call, description), batchDims(call.integer("batch_dims", 0)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &which = views[indices], &to = views[result];
     if (which.rank < 1 || batchDims < 0 || batchDims >= which.rank ||
         batchDims + which.shape[which.rank - 1] > from.rank ||
@@ -177,7 +177,7 @@ public:
   GatherElements(CallReader &call, const BoundCall &description)
       : IndexKernel(call, description), axis(call.integer("axis", 0)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &which = views[indices], &to = views[result];
     OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", which, "indices"));
@@ -230,7 +230,7 @@ class ScatterND final : public ScatterKernel {
 public:
   using ScatterKernel::ScatterKernel;
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &which = views[indices], &from = views[updates], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(copyInput(views, pool));
     if (which.rank < 1 || which.shape[which.rank - 1] > to.rank ||
@@ -246,7 +246,7 @@ public:
   ScatterElements(CallReader &call, const BoundCall &description)
       : ScatterKernel(call, description), axis(call.integer("axis", 0)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &which = views[indices], &from = views[updates], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(copyInput(views, pool));
     OMNIBAL_RETURN_IF_ERROR(same(from, "updates", which, "indices"));
@@ -266,7 +266,7 @@ public:
       : PlainKernel(description), input(call.operand("input")), k(call.optionalOperand("k")),
         result(call.operand("result")), upper(call.flag("upper", true)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     if (to.rank < 2)
@@ -294,7 +294,7 @@ public:
       : PlainKernel(description), input(call.operand("input")), result(call.operand("result")),
         k(call.requiredInteger("k")), smallest(call.flag("smallest", false)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
     if (from.rank < 1 || to.rank != from.rank || to.shape[to.rank - 1] != k ||
         k > from.shape[from.rank - 1] ||
@@ -348,7 +348,7 @@ public:
     call.optionalOperand("limit"); // the result's size says it
   }
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &to = views[result];
     const TensorView &first = views[start], &step = views[delta];
     forPositions(to, pool, [&](const Counter &at) {

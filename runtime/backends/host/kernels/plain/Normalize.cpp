@@ -23,7 +23,7 @@ public:
       : PlainKernel(description), input(call.operand("input")), result(call.operand("result")),
         axis(call.integer("axis", -1)), logarithm(description.kernel == "log_softmax") {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
@@ -61,7 +61,7 @@ public:
         bias(centered ? call.optionalOperand("bias") : -1), result(call.operand("result")),
         axis(call.integer("axis", -1)), epsilon(call.number("epsilon", 1e-5)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     OMNIBAL_ASSIGN_OR_RETURN(const int at, axisOf(axis, from));
@@ -120,7 +120,7 @@ public:
         axis(axisOperand < 0 ? call.requiredInteger("axis") : call.integer("axis", 0)),
         exclusive(call.flag("exclusive", false)), reverse(call.flag("reverse", false)) {}
 
-  Status run(std::span<const TensorView> views, int64_t, int64_t, ThreadPool &pool) override {
+  Status run(std::span<const TensorView> views, const SymbolValues &, ThreadPool &pool) override {
     const TensorView &from = views[input], &to = views[result];
     OMNIBAL_RETURN_IF_ERROR(same(to, "result", from, "input"));
     OMNIBAL_ASSIGN_OR_RETURN(

@@ -21,7 +21,7 @@ public:
       : kernel(std::move(kernel)), name(std::move(name)), stream(stream),
         trouble(this->name == "cross_entropy" ? trouble : Trouble::None) {}
 
-  Status run(std::span<const TensorView> operands, int64_t tiles, int64_t tokens,
+  Status run(std::span<const TensorView> operands, const SymbolValues &symbols,
              ThreadPool &) override {
     if (trouble == Trouble::Waits) {
       OMNIBAL_ASSIGN_OR_RETURN(auto event, DriverEvent::after(stream));
@@ -29,16 +29,16 @@ public:
     } else if (trouble == Trouble::Allocates) {
       OMNIBAL_RETURN_IF_ERROR(PinnedBuffer::allocate(16).status());
     }
-    fake::enqueue(stream, "launch " + name,
-                  [this, operands = std::vector<TensorView>(operands.begin(), operands.end()),
-                   tiles, tokens] {
-                    std::vector<TensorView> views = operands; // may run again
-                    for (TensorView &view : views)
-                      view.data = view.elements() > 0 ? inside(view) : nullptr;
-                    ThreadPool pool(1);
-                    if (Status status = kernel->run(views, tiles, tokens, pool); !status)
-                      fake::mistake(status.message());
-                  });
+    fake::enqueue(
+        stream, "launch " + name,
+        [this, operands = std::vector<TensorView>(operands.begin(), operands.end()), symbols] {
+          std::vector<TensorView> views = operands; // may run again
+          for (TensorView &view : views)
+            view.data = view.elements() > 0 ? inside(view) : nullptr;
+          ThreadPool pool(1);
+          if (Status status = kernel->run(views, symbols, pool); !status)
+            fake::mistake(status.message());
+        });
     return Status::ok();
   }
 

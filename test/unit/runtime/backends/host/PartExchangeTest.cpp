@@ -17,20 +17,20 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 using Split = std::optional<PartSplit>;
+using SplitAt = std::optional<UnitSplit>;
 
 int64_t elementsOf(const Shape &shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-Shape shapeOf(Shape whole, const Split &split, int64_t part, int64_t parts) {
+Shape shapeOf(Shape whole, const SplitAt &split, int64_t part, int64_t parts) {
   if (split)
-    whole[split->dim] =
-        split->outer.constant * split->inner * shareOf(split->units, part, parts).size();
+    whole[split->dim] = split->outer * split->inner * split->of(part, parts).size();
   return whole;
 }
 
 /// The elements of the whole that a part has, in its order.
-std::vector<int64_t> elementsHeld(const Shape &whole, const Split &split, int64_t part,
+std::vector<int64_t> elementsHeld(const Shape &whole, const SplitAt &split, int64_t part,
                                   int64_t parts) {
   std::vector<int64_t> held;
   int64_t behind = 1;
@@ -40,7 +40,7 @@ std::vector<int64_t> elementsHeld(const Shape &whole, const Split &split, int64_
     bool mine = true;
     if (split) {
       const int64_t unit = e / behind % whole[split->dim] / split->inner % split->units;
-      const UnitRange own = shareOf(split->units, part, parts);
+      const UnitRange own = split->of(part, parts);
       mine = unit >= own.begin && unit < own.end;
     }
     if (mine)
@@ -67,6 +67,10 @@ struct Case {
   Shape whole;
   Split from, to;
   int64_t parts;
+  SymbolValues symbols = {};
+
+  SplitAt source() const { return splitAt(from, symbols); }
+  SplitAt result() const { return splitAt(to, symbols); }
 };
 
 /// What part `part` has of the value before the move; summands differ by part.
@@ -74,21 +78,21 @@ std::vector<float> sourceOf(const Case &c, int64_t part) {
   const bool isSum = c.kind == PartMoveKind::AllReduce || c.kind == PartMoveKind::ReduceScatter ||
                      c.kind == PartMoveKind::KeepFirst;
   std::vector<float> values;
-  for (int64_t e : elementsHeld(c.whole, c.from, part, c.parts))
+  for (int64_t e : elementsHeld(c.whole, c.source(), part, c.parts))
     values.push_back(static_cast<float>(isSum ? e % 97 + 100 * (part + 1) : e + 1));
   return values;
 }
 
 std::vector<float> expected(const Case &c, int64_t part) {
   std::vector<float> values;
-  for (int64_t e : elementsHeld(c.whole, c.to, part, c.parts)) {
+  for (int64_t e : elementsHeld(c.whole, c.result(), part, c.parts)) {
     float value = static_cast<float>(e + 1);
     if (c.kind == PartMoveKind::AllReduce || c.kind == PartMoveKind::ReduceScatter)
       value = static_cast<float>(c.parts * (e % 97) + 50 * c.parts * (c.parts + 1));
     if (c.kind == PartMoveKind::KeepFirst)
       value = part == 0 ? static_cast<float>(e % 97 + 100) : 0;
     if (c.kind == PartMoveKind::Place) {
-      const std::vector<int64_t> own = elementsHeld(c.whole, c.from, part, c.parts);
+      const std::vector<int64_t> own = elementsHeld(c.whole, c.source(), part, c.parts);
       value = std::find(own.begin(), own.end(), e) == own.end() ? 0 : value;
     }
     values.push_back(value);
@@ -107,7 +111,7 @@ void check(const Case &c) {
     for (int part : ranks)
       threads.emplace_back([&, part] {
         std::vector<float> source = sourceOf(c, part);
-        const Shape own = shapeOf(c.whole, c.to, part, c.parts);
+        const Shape own = shapeOf(c.whole, c.result(), part, c.parts);
         results[part].assign(static_cast<size_t>(elementsOf(own)), -1);
         std::vector<float> workspace(results[part].size());
         PartMove move;
@@ -117,9 +121,9 @@ void check(const Case &c) {
         move.src = 0;
         move.dst = 1;
         move.workspace = 2;
-        const TensorView views[] = {viewOf(source, shapeOf(c.whole, c.from, part, c.parts)),
+        const TensorView views[] = {viewOf(source, shapeOf(c.whole, c.source(), part, c.parts)),
                                     viewOf(results[part], own), viewOf(workspace, own)};
-        statuses[part] = exchangeParts(*communicators[part], move, views, 0, 0, ranks);
+        statuses[part] = exchangeParts(*communicators[part], move, views, c.symbols, ranks);
       });
   }
   for (int part : ranks) {
@@ -130,7 +134,7 @@ void check(const Case &c) {
 
 /// A split of one of the dimensions of a shape, with rows and units of several elements.
 PartSplit split(int64_t dim, int64_t outer, int64_t units, int64_t inner) {
-  return {dim, units, inner, {outer, 0, 0}};
+  return {dim, {units}, inner, {outer}};
 }
 
 class PartExchange : public testing::TestWithParam<int64_t> {};
@@ -156,6 +160,21 @@ TEST_P(PartExchange, MovesBetweenSplitsOfOneDimension) {
   const Split coarse = split(1, 1, 4, 6), fine = split(1, 2, 6, 2);
   check({PartMoveKind::AllToAll, {3, 24}, coarse, fine, k});
   check({PartMoveKind::AllToAll, {3, 24}, fine, coarse, k});
+}
+
+/// Units are the micro-batch's tokens, rows its tiles.
+TEST_P(PartExchange, UnitsOfTheMicrobatch) {
+  const int64_t k = GetParam();
+  for (int64_t tokens : {0, 1, 5, 16}) {
+    const SymbolValues symbols = SymbolValues::of(2, tokens);
+    const Split rows = PartSplit{1, {0, 0, 1}, 3, {0, 1}}, columns = split(0, 1, 4, 1);
+    const Shape whole = {4, 2 * tokens * 3};
+    check({PartMoveKind::AllGather, whole, rows, {}, k, symbols});
+    check({PartMoveKind::ReduceScatter, whole, {}, rows, k, symbols});
+    check({PartMoveKind::Take, whole, {}, rows, k, symbols});
+    check({PartMoveKind::Place, whole, rows, {}, k, symbols});
+    check({PartMoveKind::AllToAll, whole, rows, columns, k, symbols});
+  }
 }
 
 TEST_P(PartExchange, NothingMovesOfNothing) {
@@ -186,7 +205,7 @@ TEST(PartExchangeSums, AreThoseOfAllReduce) {
     for (int part : ranks)
       threads.emplace_back([&, part] {
         const PartSplit rows = split(0, 1, count, 1);
-        const Shape shape = shapeOf({count}, rows, part, parts);
+        const Shape shape = shapeOf({count}, rows.at({}), part, parts);
         own[part].resize(shape[0]);
         std::vector<float> workspace(shape[0]), sum(count), source = values[part];
         PartMove move;
@@ -196,11 +215,11 @@ TEST(PartExchangeSums, AreThoseOfAllReduce) {
         move.workspace = 2;
         const TensorView views[] = {viewOf(source, {count}), viewOf(own[part], shape),
                                     viewOf(workspace, shape)};
-        ASSERT_TRUE(exchangeParts(*communicators[part], move, views, 0, 0, ranks));
+        ASSERT_TRUE(exchangeParts(*communicators[part], move, views, SymbolValues(), ranks));
         PartMove all;
         all.dst = 1;
         const TensorView whole[] = {viewOf(source, {count}), viewOf(sum, {count})};
-        ASSERT_TRUE(exchangeParts(*communicators[part], all, whole, 0, 0, ranks));
+        ASSERT_TRUE(exchangeParts(*communicators[part], all, whole, SymbolValues(), ranks));
         if (part == 0)
           reduced = sum;
       });
