@@ -364,7 +364,7 @@ private:
   int64_t bytesOf(const analysis::Edge &edge, int64_t tiles, int64_t tokens) const {
     int64_t bytes = edge.isBFloat16 ? options.precision.activation : 4;
     for (const SymbolicDim &dim : edge.shape)
-      bytes *= dim.evaluate(tiles, tokens);
+      bytes *= dim.evaluate(rt::SymbolValues::most(tiles, tokens, options.parts));
     return bytes;
   }
 

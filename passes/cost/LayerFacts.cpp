@@ -114,17 +114,17 @@ LayerFacts factsOf(ModuleOp module, LayerFnOp callee, MicrobatchLoad load, int64
   auto forward = module.lookupSymbol<func::FuncOp>(callee.getForward());
   for (Operation &op : forward.front())
     addWork(op, load, floatBytes, facts.forward);
-  facts.forwardDigest = analysis::digestOf(forward, kernels);
+  facts.forwardDigest = analysis::digestOf(forward, kernels, load.parts);
   if (!callee.getBackward())
     return facts;
   auto backward = module.lookupSymbol<func::FuncOp>(*callee.getBackward());
-  facts.backwardDigest = analysis::digestOf(backward, kernels);
+  facts.backwardDigest = analysis::digestOf(backward, kernels, load.parts);
   if (callee.getInputGrad())
-    facts.inputGradDigest =
-        analysis::digestOf(module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), kernels);
+    facts.inputGradDigest = analysis::digestOf(
+        module.lookupSymbol<func::FuncOp>(*callee.getInputGrad()), kernels, load.parts);
   if (callee.getWeightGrad())
-    facts.weightGradDigest =
-        analysis::digestOf(module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), kernels);
+    facts.weightGradDigest = analysis::digestOf(
+        module.lookupSymbol<func::FuncOp>(*callee.getWeightGrad()), kernels, load.parts);
   if (callee.getInputGrad() || callee.getWeightGrad()) {
     addHalves(module, callee, load, floatBytes, facts);
   } else {

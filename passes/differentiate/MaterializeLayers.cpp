@@ -270,7 +270,7 @@ private:
         parameters.push_back(FlatSymbolRefAttr::get(graph.getParameter(layer, i).getSymNameAttr()));
       OpBuilder builder(layer);
       auto call = CallLayerOp::create(
-          builder, layer.getLoc(), layer->getResultTypes(), layer.getNameAttr(),
+          builder, layer.getLoc(), shard::outputTypesOfPart(layer), layer.getNameAttr(),
           layer.getKindAttr(),
           FlatSymbolRefAttr::get(module.getContext(), groupsOf[layer].back()->name),
           layer.getInputs(), builder.getArrayAttr(parameters));

@@ -31,7 +31,8 @@ LogicalResult CalleeLowering::read() {
   // Before any function is rewritten, as the planner saw it.
   for (auto function : module.getOps<func::FuncOp>())
     digests[function.getSymName()] =
-        analysis::digestOf(function, analysis::digestKernels(options.target, options.compute));
+        analysis::digestOf(function, analysis::digestKernels(options.target, options.compute),
+                           parts.schedule.plan.getParts());
   return success();
 }
 

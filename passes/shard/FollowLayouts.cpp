@@ -12,6 +12,7 @@
 #include "dialects/omnibal/ir/Layouts.h"
 #include "passes/shard/LayerLayouts.h"
 #include "passes/shard/OpWays.h"
+#include "passes/shard/RowBorders.h"
 
 using namespace mlir;
 
@@ -24,11 +25,13 @@ public:
       : layer(layer), dividesRows(dividesRows), possible(layer), context(layer.getContext()) {}
 
   void run() {
-    bool isDivided = false;
+    const SmallVector<LayoutAttr> borders = RowBorders{dividesRows, dividesRows}.of(layer);
+    bool isDivided = llvm::any_of(borders, [](LayoutAttr each) { return each.isSplit(); });
     for (auto [i, argument] : llvm::enumerate(layer.getBody().front().getArguments())) {
-      LayoutAttr layout = LayoutAttr::whole(context);
+      LayoutAttr layout = i < borders.size() ? borders[i] : LayoutAttr::whole(context);
       if (i >= layer.getInputs().size())
-        layout = findHeld(layer.getParameters()[i - layer.getInputs().size()]).value_or(layout);
+        layout = findHeld(layer.getParameters()[i - layer.getInputs().size()])
+                     .value_or(LayoutAttr::whole(context));
       native[argument] = layout;
       isDivided |= !layout.isWhole();
     }
@@ -41,7 +44,7 @@ public:
       ways.push_back(std::move(way));
     }
     if (isDivided)
-      write();
+      write(borders);
   }
 
 private:
@@ -132,13 +135,11 @@ private:
     return op->hasTrait<HasZeroGradient>() && (read.isCopied() || read.isSplit());
   }
 
-  void write() {
+  void write(ArrayRef<LayoutAttr> borders) {
     for (auto [op, way] : llvm::zip_equal(layer.getBody().front().without_terminator(), ways)) {
       writeLayouts(&op, readsAttrName, way.reads);
       writeLayouts(&op, layoutsAttrName, way.layouts);
     }
-    SmallVector<LayoutAttr> borders(layer.getInputs().size() + layer.getOutputs().size(),
-                                    LayoutAttr::whole(context));
     writeLayouts(layer, bordersAttrName, borders);
   }
 

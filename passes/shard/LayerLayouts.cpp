@@ -50,6 +50,15 @@ bool hasLayouts(LayerOp layer) {
          });
 }
 
+SmallVector<Type> outputTypesOfPart(LayerOp layer) {
+  SmallVector<Type> types(layer->getResultTypes());
+  const size_t inputs = layer.getInputs().size();
+  auto borders = findLayouts(layer, bordersAttrName, inputs + types.size());
+  for (size_t i = 0; borders && i < types.size(); ++i) // rows do not depend on the part
+    types[i] = partType(cast<RankedTensorType>(types[i]), (*borders)[inputs + i], 1, 0);
+  return types;
+}
+
 int64_t partsOf(ModuleOp module) {
   if (auto plan = module->getAttrOfType<PlanAttr>(planAttrName))
     return plan.getParts();

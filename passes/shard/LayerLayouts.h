@@ -25,6 +25,9 @@ void writeLayouts(mlir::Operation *op, llvm::StringRef name, llvm::ArrayRef<Layo
 /// Returns how the parts hold a parameter of a layer; none if the attribute is something else.
 std::optional<LayoutAttr> findHeld(mlir::Value parameter);
 
+/// The types of a layer's outputs as each part has them: whole, or its rows.
+llvm::SmallVector<mlir::Type> outputTypesOfPart(LayerOp layer);
+
 /// Whether a parameter that is held so may be read so: as it is, whole where it is copied, or
 /// partial where it is whole. It moves for nothing then.
 bool readsFree(LayoutAttr held, LayoutAttr read);

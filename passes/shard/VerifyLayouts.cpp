@@ -4,7 +4,8 @@
 //   layout_c1  an op has as many omnibal.reads as operands and as many omnibal.layouts as results
 //   layout_c2  an op runs in one of the four ways that its rule allows (Ways.h)
 //   layout_c3  units and inner of a split fit the dimension, and the op divides it there
-//   layout_c4  omnibal.borders has a layout for each input and output of the layer, whole or split
+//   layout_c4  omnibal.borders has a layout for each input and output of the layer, whole or split;
+//              layers that make and read a value agree, and what others read is whole
 //   layout_c5  a parameter is read as it is held, whole if it is copied, partial if it is whole,
 //              anyhow if it is whole and the reader has no gradient; omnibal.held is whole, copied
 //              or a split that fits
@@ -134,11 +135,36 @@ LogicalResult LayerCheck::checkLoss() {
   return success();
 }
 
+/// As the layer's border says; whole if it has none.
+LayoutAttr borderOf(LayerOp layer, size_t number) {
+  auto borders =
+      findLayouts(layer, bordersAttrName, layer.getInputs().size() + layer.getOutputs().size());
+  return borders ? (*borders)[number] : LayoutAttr::whole(layer.getContext());
+}
+
+/// What passes between layers, and out of the last ones.
+LogicalResult checkBetween(LayerOp layer) {
+  for (auto [i, output] : llvm::enumerate(layer.getOutputs())) {
+    LayoutAttr given = borderOf(layer, layer.getInputs().size() + i);
+    for (OpOperand &use : output.getUses()) {
+      auto reader = dyn_cast<LayerOp>(use.getOwner());
+      LayoutAttr read =
+          reader ? borderOf(reader, use.getOperandNumber()) : LayoutAttr::whole(layer.getContext());
+      if (read != given) // layout_c4
+        return use.getOwner()->emitOpError()
+               << "layout_c4: reads output " << i << " of layer " << layer.getName() << " as "
+               << read << ", but parts have it as " << given;
+    }
+  }
+  return success();
+}
+
 struct VerifyLayoutsPass : omnibal::impl::VerifyLayoutsBase<VerifyLayoutsPass> {
   void runOnOperation() override {
     WalkResult result = getOperation().walk([](LayerOp layer) {
-      return hasLayouts(layer) && failed(LayerCheck(layer).run()) ? WalkResult::interrupt()
-                                                                  : WalkResult::skip();
+      const bool isWrong =
+          (hasLayouts(layer) && failed(LayerCheck(layer).run())) || failed(checkBetween(layer));
+      return isWrong ? WalkResult::interrupt() : WalkResult::skip();
     });
     if (result.wasInterrupted())
       signalPassFailure();

@@ -123,7 +123,7 @@ Status ActionRun::pretendToReceive(const Action &a, std::span<const float> numbe
   for (const Piece &p : t.pieces) {
     int64_t count = 1, width = byteSize(p.dtype);
     for (const Extent &e : p.shape)
-      count *= e.evaluate(batch->tiles, prepared.rows(batch->tokens));
+      count *= e.evaluate(symbolsOf(batch->tiles, prepared.rows(batch->tokens)));
     const void *from =
         p.dtype == DType::BF16 ? static_cast<const void *>(rounded.data()) : numbers.data();
     std::byte *to = pieceAt(t.recvRegion, p, p.recvOffset, a.unit(), {0, batch->tiles}, *batch);
@@ -147,7 +147,7 @@ Status ActionRun::communicate(const Action &a) {
     const int32_t region = sends ? t.sendRegion : t.recvRegion;
     pieces.clear();
     for (const Piece &p : t.pieces) {
-      const int64_t size = bytesAt(p.dtype, p.shape, tiles.count, batch->tokens);
+      const int64_t size = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, batch->tokens));
       const Extent &within = sends ? p.sendOffset : p.recvOffset;
       pieces.push_back({pieceAt(region, p, within, a.unit(), tiles, *batch), size});
       bytes += size;
@@ -270,8 +270,8 @@ Status ActionRun::clearTails(const Transfer &t, const Action &a, const PackedMic
   const int64_t rows = prepared.rows(batch.tokens);
   const TileRange tiles = tilesOf(a, batch);
   for (const Piece &p : t.pieces) {
-    const int64_t bytes = bytesAt(p.dtype, p.shape, tiles.count, batch.tokens),
-                  all = bytesAt(p.dtype, p.shape, tiles.count, rows);
+    const int64_t bytes = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, batch.tokens)),
+                  all = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, rows));
     if (all > bytes)
       OMNIBAL_RETURN_IF_ERROR(backend.zero(
           pieceAt(t.recvRegion, p, p.recvOffset, a.unit(), tiles, batch) + bytes, all - bytes));

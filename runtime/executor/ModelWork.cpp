@@ -231,12 +231,15 @@ void ModelWork::leaveOutAlike(const Program &program, const Stage &part, const L
     return std::tuple{l.space, l.index, l.offset.constant};
   };
   std::vector<char> isDivided(function.buffers.size(), 0);
+  for (size_t b = 0; b < function.buffers.size(); ++b) // rows of its own
+    isDivided[b] = std::any_of(function.buffers[b].shape.begin(), function.buffers[b].shape.end(),
+                               [](const Extent &e) { return e.isOwn(); });
   for (int32_t f = 0; f < function.formals; ++f) {
     const Role role = function.buffers[f].role;
     if (role == Role::Parameter)
       isDivided[f] = part.parameters[call.bindings[f].index].held.has_value();
     else if (role == Role::Saved || role == Role::Held)
-      isDivided[f] = divided.count(placeOf(f)) != 0;
+      isDivided[f] |= divided.count(placeOf(f)) != 0;
   }
   std::vector<const KernelCall *> &list = counted[call.function].calls;
   for (const KernelCall &each : function.calls) {

@@ -141,7 +141,7 @@ Result<std::vector<double>> timeKernel(Backend &backend, const json &call, Threa
     views.push_back(operands[i].view);
     views.back().data = place;
   }
-  return time(backend, [&] { return kernel->run(views, 0, 0, pool); });
+  return time(backend, [&] { return kernel->run(views, SymbolValues(), pool); });
 }
 
 Result<std::vector<double>> timeUpdate(Backend &backend, int64_t elements) {

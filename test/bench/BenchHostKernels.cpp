@@ -69,7 +69,7 @@ void measure(const std::string &what, const std::string &kernel,
   double best = 1e30, total = 0;
   for (int i = 0; i < 200 && (total < 0.3 || i < 3); ++i) {
     auto start = std::chrono::steady_clock::now();
-    Status status = (*created)->run(views, 0, 0, pool);
+    Status status = (*created)->run(views, SymbolValues(), pool);
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!status) {

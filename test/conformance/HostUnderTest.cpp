@@ -10,7 +10,7 @@ Result<std::unique_ptr<Kernel>> createKernelUnderTest(const BoundCall &call) {
 Status runKernelUnderTest(Kernel &kernel, std::span<const TensorView> operands, int64_t tiles,
                           int64_t tokens, int threads) {
   ThreadPool pool(threads);
-  return kernel.run(operands, tiles, tokens, pool);
+  return kernel.run(operands, SymbolValues::of(tiles, tokens), pool);
 }
 
 } // namespace omnibal::rt::test

@@ -69,9 +69,9 @@ struct Problem {
 class Behind final : public Kernel {
 public:
   Behind(Kernel &kernel, KeptKeys::Rows &kept) : kernel(kernel), kept(kept) {}
-  Status run(std::span<const TensorView> operands, int64_t tiles, int64_t rows,
+  Status run(std::span<const TensorView> operands, const SymbolValues &symbols,
              ThreadPool &pool) override {
-    return kernel.runBehind(kept, operands, tiles, rows, pool);
+    return kernel.runBehind(kept, operands, symbols, pool);
   }
 
 private:

@@ -143,7 +143,7 @@ rt::Status runWidened(rt::Kernel &kernel, std::vector<rt::TensorView> views, int
     for (int64_t d = view.rank - 1, stride = 1; d >= 0; stride *= view.shape[d--])
       view.strides[d] = stride;
   }
-  if (rt::Status status = kernel.run(views, tiles, tokens, pool); !status)
+  if (rt::Status status = kernel.run(views, rt::SymbolValues::of(tiles, tokens), pool); !status)
     return status;
   for (const Copy &copy : copies) {
     auto *stored = static_cast<rt::BFloat16 *>(copy.place.data);

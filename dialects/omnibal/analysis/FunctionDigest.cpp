@@ -36,9 +36,26 @@ void print(llvm::raw_ostream &out, Region &region, llvm::DenseMap<Value, int64_t
   }
 }
 
+/// Whether a type has the symbols v or n.
+bool isOwn(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto shape = tensor ? getSymbolicShape(tensor) : std::nullopt;
+  return shape && llvm::any_of(*shape, [](const SymbolicDim &dim) { return dim.isOwn(); });
+}
+
+bool hasOwnShares(func::FuncOp function) {
+  return llvm::any_of(function.getArgumentTypes(), isOwn) ||
+         function
+             .walk([](Operation *op) {
+               return llvm::any_of(op->getResultTypes(), isOwn) ? WalkResult::interrupt()
+                                                                : WalkResult::advance();
+             })
+             .wasInterrupted();
+}
+
 } // namespace
 
-std::string digestOf(func::FuncOp function, StringRef kernels) {
+std::string digestOf(func::FuncOp function, StringRef kernels, int64_t parts) {
   std::string text;
   llvm::raw_string_ostream out(text);
   for (ArrayAttr roles : {function.getAllArgAttrs(), function.getAllResultAttrs()})
@@ -46,6 +63,8 @@ std::string digestOf(func::FuncOp function, StringRef kernels) {
       out << roles;
   if (kernels != "float32") // as it takes another time
     out << kernels;
+  if (hasOwnShares(function))
+    out << parts << " parts";
   llvm::DenseMap<Value, int64_t> numbers;
   print(out, function.getBody(), numbers);
   return llvm::MD5::hash(llvm::arrayRefFromStringRef(out.str())).digest().str().str();

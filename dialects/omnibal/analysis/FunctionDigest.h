@@ -11,8 +11,9 @@ namespace omnibal::analysis {
 /// digest covers ops, their attributes, how they are connected, types, the roles of arguments and
 /// results, and whose kernels do the work (digestKernels()). Names, locations and the contents of
 /// constants do not count; nor do the sizes of constants, because tables by position grow with the
-/// cap of tokens.
-std::string digestOf(mlir::func::FuncOp function, llvm::StringRef kernels = "float32");
+/// cap of tokens. How many `parts` a stage has counts where a part has shares of tiles or tokens.
+std::string digestOf(mlir::func::FuncOp function, llvm::StringRef kernels = "float32",
+                     int64_t parts = 1);
 
 /// Names the kernels of a target that compute in `compute`: times of one set of kernels say nothing
 /// about another.

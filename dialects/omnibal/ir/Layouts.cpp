@@ -67,6 +67,24 @@ RankedTensorType omnibal::partType(RankedTensorType type, LayoutAttr layout, int
   return makeTensorType(type.getContext(), *shape, type.getElementType());
 }
 
+LayoutAttr omnibal::rowSplitOf(RankedTensorType type) {
+  std::optional<SymbolicShape> shape = getSymbolicShape(type);
+  if (!shape)
+    return {};
+  const auto *rows = llvm::find_if(*shape, [](const SymbolicDim &dim) { return !dim.isStatic(); });
+  if (rows == shape->end())
+    return {};
+  for (UnitsOf of : {UnitsOf::Tokens, UnitsOf::Tiles}) {
+    const int64_t inner = of == UnitsOf::Tokens ? rows->perToken : rows->perTile;
+    if (inner < 1)
+      continue;
+    LayoutAttr split = LayoutAttr::split(type.getContext(), rows - shape->begin(), of, inner);
+    if (outerOf(split, *shape) == SymbolicDim(1))
+      return split;
+  }
+  return {};
+}
+
 Move omnibal::moveOf(LayoutAttr from, LayoutAttr to) {
   if (from == to)
     return Move::None;

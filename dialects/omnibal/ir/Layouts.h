@@ -20,6 +20,9 @@ std::optional<SymbolicShape> partShape(llvm::ArrayRef<SymbolicDim> shape, Layout
 /// The same for a type that has its shape.
 mlir::RankedTensorType partType(mlir::RankedTensorType type, LayoutAttr layout, int64_t parts,
                                 int64_t part);
+/// The split of the outermost dimension that grows with the micro-batch, where it is rows of tokens
+/// or of tiles; else null.
+LayoutAttr rowSplitOf(mlir::RankedTensorType type);
 
 /// What parts do when a value moves.
 enum class Move {

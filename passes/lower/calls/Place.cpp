@@ -27,6 +27,8 @@ std::optional<SymbolicShape> denseStrides(llvm::ArrayRef<SymbolicDim> shape) {
 }
 
 bool isContiguous(const Place &place, size_t from, size_t to) {
+  if (llvm::is_contained(llvm::ArrayRef(place.shape).slice(from, to - from), SymbolicDim(0)))
+    return true; // nothing lies there
   SymbolicDim stride = 1;
   for (size_t i = to; i-- > from;) {
     if (place.shape[i].isOne())
@@ -49,8 +51,11 @@ std::optional<Place> reshape(const Place &place, llvm::ArrayRef<SymbolicDim> sha
   Place result = place;
   result.shape.assign(shape.begin(), shape.end());
   result.strides.assign(shape.size(), SymbolicDim(0));
-  if (product(place.shape) == SymbolicDim(0) && product(shape) == SymbolicDim(0))
+  if (product(place.shape) == SymbolicDim(0) && product(shape) == SymbolicDim(0)) {
+    if (auto dense = denseStrides(shape))
+      result.strides = *dense;
     return result; // nothing to find again
+  }
   // Old dimensions without the ones; a group of them with equal product makes a group of new ones.
   SymbolicShape sizes, strides;
   for (size_t i = 0; i < place.rank(); ++i)

@@ -30,7 +30,8 @@ bool isWhole(const Way &way) {
 } // namespace
 
 bool LayerLayouts::isDivided() const {
-  return !llvm::all_of(held, [](LayoutAttr each) { return each.isWhole(); }) ||
+  auto isWholeLayout = [](LayoutAttr each) { return each.isWhole(); };
+  return !llvm::all_of(held, isWholeLayout) || !llvm::all_of(borders, isWholeLayout) ||
          !llvm::all_of(ways, isWhole);
 }
 
@@ -40,9 +41,7 @@ void writeLayouts(LayerOp layer, const LayerLayouts &layouts) {
     writeLayouts(&op, readsAttrName, way.reads);
     writeLayouts(&op, layoutsAttrName, way.layouts);
   }
-  SmallVector<LayoutAttr> borders(layer.getInputs().size() + layer.getOutputs().size(),
-                                  LayoutAttr::whole(layer.getContext()));
-  writeLayouts(layer, bordersAttrName, borders);
+  writeLayouts(layer, bordersAttrName, layouts.borders);
 }
 
 unsigned LayerReading::add(Value value, SearchValue::Kind kind) {
@@ -106,13 +105,14 @@ void LayerReading::readOp(Operation &op, const OpWays &possible) {
   problem.ops.push_back(std::move(found));
 }
 
-/// What leaves the layer leaves it whole.
+/// What leaves the layer leaves it as its border says.
 void LayerReading::readYield() {
   Operation *yield = layer.getBody().front().getTerminator();
   SearchOp last;
   std::vector<Way> &way = ways.emplace_back(1);
-  for (Value output : yield->getOperands()) {
-    way[0].reads.push_back(LayoutAttr::whole(output.getContext()));
+  for (auto [output, border] : llvm::zip_equal(
+           yield->getOperands(), ArrayRef(borders).drop_front(layer.getInputs().size()))) {
+    way[0].reads.push_back(border);
     if (numbers.count(output))
       last.operands.push_back(numbers[output]);
   }
@@ -196,9 +196,12 @@ void LayerReading::setPrice(double priceNs) {
 }
 
 FailureOr<LayerReading> LayerReading::read(LayerOp layer, ArrayRef<Value> active,
-                                           const MachineRates &rates,
+                                           const MachineRates &rates, ArrayRef<LayoutAttr> borders,
                                            ArrayRef<unsigned> orthogonalized, size_t mostLayouts) {
   LayerReading reading(layer, rates);
+  reading.borders.assign(borders.begin(), borders.end());
+  reading.borders.resize(layer.getInputs().size() + layer.getOutputs().size(),
+                         LayoutAttr::whole(layer.getContext()));
   for (unsigned parameter : orthogonalized)
     reading.undivided.insert(layer.getBody().front().getArgument(
         static_cast<unsigned>(layer.getInputs().size()) + parameter));
@@ -229,7 +232,7 @@ FailureOr<LayerReading> LayerReading::read(LayerOp layer, ArrayRef<Value> active
 
 /// Offers nothing else.
 void LayerReading::keepWhole() {
-  for (std::vector<Way> &offered : ways)
+  for (std::vector<Way> &offered : MutableArrayRef(ways).drop_back()) // but borders
     llvm::erase_if(offered, [](const Way &way) { return !isWhole(way); });
   for (auto &each : layouts)
     each.clear();
@@ -253,11 +256,17 @@ size_t LayerReading::numberLayouts() {
   size_t most = 0;
   for (auto [number, value] : llvm::enumerate(values)) {
     MLIRContext *context = value.getContext();
+    const bool isInput = problem.values[number].kind == SearchValue::Kind::Input;
+    LayoutAttr native =
+        isInput ? borders[cast<BlockArgument>(value).getArgNumber()] : LayoutAttr::whole(context);
     if (problem.values[number].kind != SearchValue::Kind::Made)
-      include(value, LayoutAttr::whole(context));
+      include(value, native);
     llvm::sort(layouts[number], comesBefore);
     most = std::max(most, layouts[number].size());
-    problem.values[number].native = 0; // whole comes first
+    problem.values[number].native =
+        isInput
+            ? static_cast<unsigned>(llvm::find(layouts[number], native) - layouts[number].begin())
+            : 0;
   }
   return most;
 }
@@ -331,6 +340,7 @@ LayerLayouts LayerReading::layoutsAt(const LayerChoice &choice) const {
     auto value = findParameter(i);
     result.held.push_back(value ? layouts[*value][choice.held[*value]] : whole);
   }
+  result.borders = borders;
   return result;
 }
 

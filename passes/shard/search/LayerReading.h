@@ -10,25 +10,28 @@ namespace omnibal::shard {
 
 /// Layouts of all that a layer has.
 struct LayerLayouts {
-  std::vector<Way> ways;              ///< by op
-  llvm::SmallVector<LayoutAttr> held; ///< by parameter
+  std::vector<Way> ways;                 ///< by op
+  llvm::SmallVector<LayoutAttr> held;    ///< by parameter
+  llvm::SmallVector<LayoutAttr> borders; ///< of inputs, then of outputs
   /// Whether parts do anything else than all of it.
   bool isDivided() const;
 };
 
-/// Writes them on a layer and its ops, with whole borders; not on parameters.
+/// Writes them on a layer and its ops; not on parameters.
 void writeLayouts(LayerOp layer, const LayerLayouts &layouts);
 
 /// Values that follow from constants and the micro-batch alone are made whole by all parts, and
 /// read in any layout; they are not in the problem, nor are ops that make nothing else.
 class LayerReading {
 public:
-  /// `active`: arguments of the body that a gradient reaches; `orthogonalized`: numbers of
-  /// parameters that the optimizer orthogonalizes, which no part holds a share of. Nothing has a
+  /// `active`: arguments of the body that a gradient reaches; `borders`: how parts have inputs and
+  /// outputs, none: whole; `orthogonalized`: numbers of parameters that the optimizer
+  /// orthogonalizes, which no part holds a share of. Nothing has a
   /// price yet. Where a value has more than `mostLayouts`, a warning says so, and nothing of the
   /// layer is divided. A diagnostic says where a gradient cannot be built.
   static mlir::FailureOr<LayerReading> read(LayerOp layer, llvm::ArrayRef<mlir::Value> active,
                                             const MachineRates &rates,
+                                            llvm::ArrayRef<LayoutAttr> borders = {},
                                             llvm::ArrayRef<unsigned> orthogonalized = {},
                                             size_t mostLayouts = bitsOfLayouts);
   /// Layouts of a value are bits of the problem.
@@ -71,6 +74,7 @@ private:
 
   LayerOp layer;
   MachineRates rates;
+  llvm::SmallVector<LayoutAttr> borders;
   LayerBackward backward;
   llvm::DenseSet<mlir::Value> undivided; ///< parameters that are orthogonalized
   llvm::DenseMap<mlir::Value, unsigned> numbers;

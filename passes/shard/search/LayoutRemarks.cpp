@@ -52,6 +52,8 @@ private:
       if (!held.isWhole())
         text +=
             llvm::formatv("{0}{1} {2}", text.empty() ? "" : ", ", nameOf(i), textOf(held)).str();
+    if (llvm::any_of(layouts.borders, [](LayoutAttr each) { return each.isSplit(); }))
+      text += text.empty() ? "shares of rows between layers" : ", shares of rows between layers";
     if (!text.empty())
       return text;
     return layouts.isDivided() ? "all parameters whole" : "all parts do the same";

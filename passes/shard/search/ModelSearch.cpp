@@ -48,13 +48,21 @@ void ModelSearch::findDistinct(const LayerGraph &graph) {
       if (graph.getParameter(layer, i)->hasAttr(orthogonalizedAttrName))
         orthogonalized.push_back(i);
     }
+    SmallVector<LayoutAttr> ofLayer = borders.of(layer);
     auto equal = llvm::find_if(distinct, [&](const DistinctLayer &other) {
-      return other.tied == ties && other.orthogonalized == orthogonalized &&
-             numbersOf(other.active) == numbersOf(own) && haveSameBody(other.layers.front(), layer);
+      return other.tied == ties && other.borders == ofLayer &&
+             other.orthogonalized == orthogonalized && numbersOf(other.active) == numbersOf(own) &&
+             haveSameBody(other.layers.front(), layer);
     });
     if (equal == distinct.end()) {
-      distinct.push_back(
-          {{}, std::move(own), std::move(ties), std::move(orthogonalized), std::nullopt, {}});
+      distinct.push_back({{},
+                          std::move(own),
+                          std::move(ties),
+                          std::move(orthogonalized),
+                          std::move(ofLayer),
+                          std::nullopt,
+                          {},
+                          false});
       equal = std::prev(distinct.end());
     }
     equal->layers.push_back(layer);
@@ -102,14 +110,23 @@ void ModelSearch::findCandidates(Tied &of) {
     of.candidates.push_back(of.held);
 }
 
-FailureOr<ModelSearch> ModelSearch::read(const LayerGraph &graph, const MachineRates &rates) {
+FailureOr<ModelSearch> ModelSearch::read(const LayerGraph &graph, const MachineRates &rates,
+                                         const RowBorders &borders, const ModelSearch *known) {
   ModelSearch search;
   search.rates = rates;
+  search.borders = borders;
   do
     search.findDistinct(graph);
   while (search.findTied(graph));
   for (DistinctLayer &each : search.distinct) {
-    auto reading = LayerReading::read(each.layers.front(), each.active, rates, each.orthogonalized);
+    if (const DistinctLayer *other = known ? known->findEqual(each) : nullptr) {
+      each.reading = other->reading;
+      each.solution = other->solution;
+      each.isKnown = tiesOf(each).empty();
+      continue;
+    }
+    auto reading = LayerReading::read(each.layers.front(), each.active, rates, each.borders,
+                                      each.orthogonalized);
     if (failed(reading))
       return failure();
     each.reading = std::move(*reading);
@@ -117,6 +134,16 @@ FailureOr<ModelSearch> ModelSearch::read(const LayerGraph &graph, const MachineR
   for (Tied &each : search.tied)
     search.findCandidates(each);
   return search;
+}
+
+/// The layer that begins where the given one does, with the same borders and arguments.
+const DistinctLayer *ModelSearch::findEqual(const DistinctLayer &layer) const {
+  const auto *found = llvm::find_if(ArrayRef(distinct), [&](const DistinctLayer &other) {
+    return other.layers.front() == layer.layers.front() && other.borders == layer.borders &&
+           other.orthogonalized == layer.orthogonalized &&
+           numbersOf(other.active) == numbersOf(layer.active);
+  });
+  return found == ArrayRef(distinct).end() ? nullptr : found;
 }
 
 double ModelSearch::leastNs() const {
@@ -129,6 +156,16 @@ double ModelSearch::leastNs() const {
       picoseconds += static_cast<double>(least) * static_cast<double>(each.layers.size());
     }
   return picoseconds / 1000;
+}
+
+double ModelSearch::total() const {
+  double total = 0;
+  for (const Tied &each : tied)
+    total += memoryOf(each);
+  for (const DistinctLayer &each : distinct)
+    total +=
+        static_cast<double>(each.solution.cost.total()) * static_cast<double>(each.layers.size());
+  return total;
 }
 
 LayerProblem ModelSearch::problemOf(const DistinctLayer &layer) const {
@@ -259,7 +296,8 @@ LogicalResult ModelSearch::solve(double priceNs, const SearchLimits &limits) {
     for (size_t i = 0; i < tied.size(); ++i)
       if (leader[tied[i].places.front().first] == group)
         ties.push_back(i);
-    if (!members.empty() && failed(solveTogether(members, ties, limits)))
+    const bool isKnown = members.size() == 1 && distinct[members.front()].isKnown;
+    if (!members.empty() && !isKnown && failed(solveTogether(members, ties, limits)))
       return failure();
   }
   return success();

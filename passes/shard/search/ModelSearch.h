@@ -2,12 +2,14 @@
 //
 // Equal layers have equal layouts, so each distinct one is solved once. A parameter that unlike
 // layers share has one layout for all of them: the layers that it ties together are solved for each
-// layout that it could have, and the cheapest one counts. Between layers values are whole.
+// layout that it could have, and the cheapest one counts. How parts have values between layers is
+// given (RowBorders.h).
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef PASSES_SHARD_SEARCH_MODELSEARCH_H
 #define PASSES_SHARD_SEARCH_MODELSEARCH_H
 
+#include "passes/shard/RowBorders.h"
 #include "passes/shard/search/LayerReading.h"
 #include "passes/shard/search/SolveLayer.h"
 
@@ -19,8 +21,10 @@ struct DistinctLayer {
   llvm::SmallVector<mlir::Value> active;      ///< arguments of the first one's body
   llvm::SmallVector<int64_t> tied;            ///< by parameter: the tied parameter's number, or -1
   llvm::SmallVector<unsigned> orthogonalized; ///< numbers of parameters
+  llvm::SmallVector<LayoutAttr> borders;      ///< of inputs, then of outputs
   std::optional<LayerReading> reading;
   LayerSolution solution;
+  bool isKnown = false; ///< another search has solved it
 };
 
 struct SearchLimits {
@@ -32,16 +36,23 @@ struct SearchLimits {
 
 class ModelSearch {
 public:
-  /// A diagnostic says where a gradient cannot be built.
-  static mlir::FailureOr<ModelSearch> read(const LayerGraph &graph, const MachineRates &rates);
+  /// What `known`, a solved search of the same model with other borders, has of layers with the
+  /// same borders is taken from it; null: nothing is known. A diagnostic says where a gradient
+  /// cannot be built.
+  static mlir::FailureOr<ModelSearch> read(const LayerGraph &graph, const MachineRates &rates,
+                                           const RowBorders &borders = {},
+                                           const ModelSearch *known = nullptr);
 
   /// The least that a micro-batch takes, in nanoseconds, if moves took no time.
   double leastNs() const;
-  /// Finds the layouts of all layers at this price. Fails with a diagnostic where their costs are
-  /// out of range; else no layer is without any, as nothing need be divided.
+  /// Finds the layouts of all layers at this price, which is that of the known search, if any.
+  /// Fails with a diagnostic where their costs are out of range; else no layer is without any, as
+  /// nothing need be divided.
   mlir::LogicalResult solve(double priceNs, const SearchLimits &limits = {});
 
   llvm::ArrayRef<DistinctLayer> layers() const { return distinct; }
+  /// What all layers cost, once they are solved.
+  double total() const;
   int64_t parts() const { return rates.parts; }
   /// The problem of a layer, with tied parameters held as they were found to be best.
   LayerProblem problemOf(const DistinctLayer &layer) const;
@@ -55,6 +66,7 @@ private:
     LayoutAttr held;
   };
 
+  const DistinctLayer *findEqual(const DistinctLayer &layer) const;
   void findDistinct(const LayerGraph &graph);
   bool findTied(const LayerGraph &graph);
   void findCandidates(Tied &tied);
@@ -66,6 +78,7 @@ private:
                                     const SearchLimits &limits);
 
   MachineRates rates;
+  RowBorders borders;
   std::vector<DistinctLayer> distinct;
   std::vector<Tied> tied;
 };

@@ -37,18 +37,12 @@ struct SearchLayoutsPass : omnibal::impl::SearchLayoutsBase<SearchLayoutsPass> {
     auto graph = LayerGraph::get(module, "omnibal-search-layouts");
     if (failed(graph) || failed(checkNew(*graph)))
       return signalPassFailure();
+    rates.costs.load.parts = rates.parts;
     rates.link = rates.costs.partsLink.of(rates.parts);
     rates.trainedBytes = trainedBytes(module, false);
     rates.orthogonalizedBytes = trainedBytes(module, true);
-    auto search = ModelSearch::read(*graph, rates);
+    auto search = solve(module, *graph);
     if (failed(search))
-      return signalPassFailure();
-    SearchLimits limits;
-    limits.states.most = static_cast<size_t>(states);
-    limits.states.quick = std::min(limits.states.quick, limits.states.most);
-    if (failed(search->solve(price < 0 ? search->leastNs() / static_cast<double>(memoryOf(module))
-                                       : price.getValue(),
-                             limits)))
       return signalPassFailure();
     bool isDivided = false;
     for (const DistinctLayer &layer : search->layers())
@@ -62,6 +56,46 @@ struct SearchLayoutsPass : omnibal::impl::SearchLayoutsBase<SearchLayoutsPass> {
   }
 
 private:
+  /// With values between layers whole, and with parts' shares of tokens, then of tiles, where that
+  /// costs less.
+  FailureOr<ModelSearch> solve(ModuleOp module, const LayerGraph &graph) {
+    SearchLimits limits;
+    limits.states.most = static_cast<size_t>(states);
+    limits.states.quick = std::min(limits.states.quick, limits.states.most);
+    std::optional<double> priceNs;
+    auto solved = [&](const RowBorders &borders,
+                      const ModelSearch *known) -> FailureOr<ModelSearch> {
+      auto search = ModelSearch::read(graph, rates, borders, known);
+      if (failed(search))
+        return failure();
+      if (!priceNs)
+        priceNs = price < 0 ? search->leastNs() / static_cast<double>(memoryOf(module))
+                            : price.getValue();
+      if (failed(search->solve(*priceNs, limits)))
+        return failure();
+      return search;
+    };
+    RowBorders borders;
+    auto best = solved(borders, nullptr);
+    const RowBorders possible = possibleBorders(graph.layers);
+    for (bool RowBorders::*rows : {&RowBorders::tokens, &RowBorders::tiles}) {
+      if (failed(best))
+        return failure();
+      if (!(possible.*rows))
+        continue;
+      RowBorders split = borders;
+      split.*rows = true;
+      auto other = solved(split, &*best);
+      if (failed(other))
+        return failure();
+      if (other->total() < best->total()) {
+        best = std::move(other);
+        borders = split;
+      }
+    }
+    return best;
+  }
+
   rt::Status readInputs() {
     const cost::CostInputs inputs{"omnibal-search-layouts", target, compute, device, cluster, {}};
     OMNIBAL_ASSIGN_OR_RETURN(rates.costs, cost::readCostOptions(inputs, *files));
@@ -70,7 +104,6 @@ private:
     if (states < 1)
       return rt::invalid("omnibal-search-layouts: states must be >= 1");
     rates.costs.load = {tiles, tokens};
-    rates.costs.load.parts = rates.parts;
     return rt::Status::ok();
   }
 

@@ -150,6 +150,9 @@ private:
   }
 
   static bool isDense(const View &view, const SymbolValues &at) {
+    if (std::any_of(view.shape.begin(), view.shape.end(),
+                    [&](const Extent &size) { return size.evaluate(at) == 0; }))
+      return true; // nothing lies there
     int64_t stride = 1;
     for (size_t d = view.shape.size(); d-- > 0;) {
       const int64_t size = view.shape[d].evaluate(at);

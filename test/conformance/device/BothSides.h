@@ -207,7 +207,7 @@ private:
       views.back().data = o.isFloat ? static_cast<void *>(o.after.data()) : o.bytesAfter.data();
     }
     ThreadPool pool(2);
-    return made->run(views, 0, 0, pool);
+    return made->run(views, SymbolValues(), pool);
   }
 
   std::vector<std::vector<std::byte>> deviceMemory() {

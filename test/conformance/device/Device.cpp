@@ -99,7 +99,7 @@ Status runOnDevice(Kernel &kernel, std::span<const TensorView> operands, int64_t
   for (TensorView &view : views)
     view.data = placeOf(view, ranges, arena->data());
   ThreadPool pool(1);
-  OMNIBAL_RETURN_IF_ERROR(kernel.run(views, tiles, tokens, pool));
+  OMNIBAL_RETURN_IF_ERROR(kernel.run(views, SymbolValues::of(tiles, tokens), pool));
   OMNIBAL_RETURN_IF_ERROR(backend.finish());
   for (const Range &range : ranges)
     OMNIBAL_RETURN_IF_ERROR(backend.read(

@@ -26,15 +26,17 @@ def parts(k, name):
 class Bits(OutcomeCase):
     layouts = {"heads": layout(1, 1, *parts(2, "key-heads")), "deep": layout(2, 2, *parts(2, "words")),
                "uneven": layout(2, 1, *parts(3, "query-heads")), "replicas": layout(1, 2, *parts(3, "key-heads")),
+               "tokens": layout(2, 2, *parts(2, "sequence")), "rows": layout(2, 1, *parts(3, "rows")),
+               "tokens-zero": layout(2, 2, *parts(2, "sequence"), "--zero", "1"),
                "deep-zero": layout(2, 2, *parts(2, "words"), "--zero", "1"), "replicas-zero": layout(1, 2, *parts(3, "key-heads"), "--zero", "1")}
 
     def test_dividing_the_optimizer_state_changes_no_bit(self):
-        for name in ("deep", "replicas"):
+        for name in ("deep", "replicas", "tokens"):
             with self.subTest(program=name):
                 self.assertSame(self.outcome(name, 6), self.outcome(f"{name}-zero", 6), name)
 
     def test_however_ranks_are_started(self):
-        for name, ranks in (("heads", 2), ("deep", 8), ("uneven", 6)):
+        for name, ranks in (("heads", 2), ("deep", 8), ("uneven", 6), ("tokens", 8), ("rows", 6)):
             alone = self.outcome(name, 6, "--threads", "1")
             with self.subTest(program=name, launch="threads"):
                 self.assertSame(alone, self.outcome(name, 6, "--threads", "2"), f"{name} by more compute threads")
@@ -45,11 +47,12 @@ class Bits(OutcomeCase):
 
 class Files(OutcomeCase):
     layouts = {"one": layout(1, 1), "two": layout(1, 1, *parts(2, "key-heads")), "three": layout(2, 1, *parts(3, "query-heads")),
-               "deep": layout(2, 2, *parts(2, "words")), "zero": layout(2, 2, *parts(3, "key-heads"), "--zero", "1")}
+               "deep": layout(2, 2, *parts(2, "words")), "zero": layout(2, 2, *parts(3, "key-heads"), "--zero", "1"),
+               "tokens": layout(2, 1, *parts(2, "sequence")), "rows": layout(1, 2, *parts(3, "rows"))}
 
     def test_losses_are_those_of_one_part(self):
         expected = self.outcome("one", 6)[0]
-        for name in ("two", "three", "deep"):
+        for name in ("two", "three", "deep", "tokens", "rows"):
             for a, b in zip(expected, self.outcome(name, 6)[0], strict=True):
                 self.assertEqual(a["label_tokens"], b["label_tokens"])
                 for key in ("loss", "grad_norm"):
@@ -90,20 +93,36 @@ class Files(OutcomeCase):
         self.assertEqual(counts[0]["label_tokens"], counts[1]["label_tokens"])
         self.assertAlmostEqual(counts[0]["loss"] / counts[1]["loss"], 1, delta=1e-5)
 
+    def moves(self, program):
+        """By function what its parts send: kernel and size of what each part has."""
+        with open(f"{self.programs}/{program}/functions.json") as file:
+            return {function["name"]: [(call["kernel"], dict(call["operands"])["src"][2]) for call in function["calls"]
+                                       if call["kernel"].startswith(("all_", "reduce_"))
+                                       and call["kernel"] != "reduce_rows"] for function in json.load(file)}
+
+    def blocks(self, moves):
+        """Functions of decoder blocks, all of which send."""
+        blocks = {name.split(".")[0] for name, made in moves.items() if name.startswith("language") and name.endswith(".forward") and len(made) > 1}
+        self.assertTrue(blocks)
+        return [(name, made) for name, made in moves.items() if name.split(".")[0] in blocks]
+
     def test_a_block_sends_what_is_counted_by_hand(self):
         """Megatron's: a sum behind attention and one behind the feed-forward layer, and their gradients' in front of them."""
-        moves = {}
-        with open(f"{self.programs}/two/functions.json") as file:
-            for function in json.load(file):
-                calls = [call for call in function["calls"] if call["kernel"].startswith(("all_", "reduce_", "take_", "place_", "keep_"))]
-                moves[function["name"]] = [(call["kernel"], dict(call["operands"])["src"][2]) for call in calls]
-        blocks = sorted({name.split(".")[0] for name, made in moves.items() if name.startswith("language") and made})
-        self.assertTrue(blocks)
-        for block in blocks:
-            self.assertIn(f"{block}.backward", moves)
-        for name, made in moves.items():
-            if name.split(".")[0] in blocks:
-                self.assertEqual(made, [("all_reduce", [1, [0, 0, 1], 64])] * 2, name)
+        blocks = self.blocks(self.moves("two"))
+        self.assertTrue(any(name.endswith(".backward") for name, _ in blocks))
+        for name, made in blocks:
+            self.assertEqual(made, [("all_reduce", [1, [0, 0, 1], 64])] * 2, name)
+
+    def test_a_block_of_shares_of_tokens_sends_as_much(self):
+        """Megatron's with sequences: tokens gathered in front of each product of columns, and what comes out of those of rows summed into
+        shares; the gradients' the other way round, and those of the two norms' weights added."""
+        blocks = self.blocks(self.moves("tokens"))
+        self.assertTrue(any(name.endswith(".backward") for name, _ in blocks))
+        for name, made in blocks:
+            norms = ("all_reduce", [64])
+            self.assertEqual(made.count(norms), 2 if name.endswith(".backward") else 0, name)
+            self.assertEqual([move for move in made if move != norms],
+                             [("all_gather", [1, [0, 0, 0, 0, 1], 64]), ("reduce_scatter", [1, [0, 0, 1], 64])] * 2, name)
 
     def test_what_is_counted_counts_once(self):
         counted = {}

@@ -1356,7 +1356,7 @@ func.func @f(%x: tensor<2x12xf32>) {
 
 // reshard_c1
 func.func @f(%x: tensor<?xf32, affine_map<(d0, d1) -> (d1)>>) {
-  // expected-error @below {{cannot split [N] as #plan.layout<split(0 : N)>; units and inner must divide the dimension, and units must be a number}}
+  // expected-error @below {{moves [N] to [N], but none of 2 parts holds these of [N]}}
   %y = omnibal.reshard %x from <split(0 : N)> to <copied> parts 2 of tensor<?xf32, affine_map<(d0, d1) -> (d1)>> : (tensor<?xf32, affine_map<(d0, d1) -> (d1)>>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>>
   return
 }

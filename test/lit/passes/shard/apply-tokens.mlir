@@ -1,12 +1,18 @@
 // RUN: omnibal-opt %s --omnibal-verify-layouts --test-apply-layouts="parts=2 tiles=0 tokens=7" | FileCheck %s
-// RUN: not omnibal-opt %s --test-apply-layouts="parts=2" 2>&1 | FileCheck %s --check-prefix=OPEN
+// RUN: omnibal-opt %s --omnibal-verify-layouts --test-apply-layouts="parts=2" | FileCheck %s --check-prefix=OPEN
 
-// A norm over split columns adds small sums inside; tokens are split in a micro-batch of known size.
+// A norm over split columns adds small sums inside; tokens are split, in a micro-batch of known size and in any: n are a part's own.
 #NC = affine_map<(d0, d1) -> (d1, 8)>
 
 omnibal.parameter @norm : tensor<8xf32> {omnibal.held = #plan.layout<split(0 : 4 x 2)>}
 
-// OPEN: error: {{.*}}#plan.layout<split(0 : N)> of {{.*}} depends on the micro-batch, and types have no symbol for a part's own tiles and tokens
+// OPEN-DAG: #[[OWN:.*]] = affine_map<(d0, d1, d2, d3) -> (d3, 8)>
+// OPEN-DAG: #[[ALL:.*]] = affine_map<(d0, d1) -> (d1, 8)>
+// OPEN-DAG: #[[HALF:.*]] = affine_map<(d0, d1) -> (d1, 4)>
+// OPEN-LABEL: func.func @norm_part1(
+// OPEN-SAME: %[[X:.*]]: tensor<?x8xf32, #[[OWN]]>, %{{.*}}: tensor<4xf32>) -> tensor<?x8xf32, #[[OWN]]>
+// OPEN: omnibal.reshard %[[X]] from <split(0 : N)> to <split(1 : 4 x 2)> parts 2 of tensor<?x8xf32, #[[ALL]]> : (tensor<?x8xf32, #[[OWN]]>) -> tensor<?x4xf32, #[[HALF]]>
+// OPEN: omnibal.reshard %{{.*}} from <split(1 : 4 x 2)> to <split(0 : N)>
 
 // CHECK-LABEL: func.func @norm_part1(
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[N:.*]]: tensor<4xf32>) -> tensor<4x8xf32>

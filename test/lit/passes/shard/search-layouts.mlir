@@ -28,30 +28,33 @@
 // RUN: omnibal-opt %s --omnibal-attach-cluster="parts=2" --omnibal-search-layouts="tokens=4096 target=cuda cluster=%t.json price=0.01 states=2" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=FEW
 
-// Where memory has this price, what is found is Megatron's tensor parallelism: columns of what leads into heads and into the
-// ffn, rows of what leads out of them, one sum behind each. Key heads are units, so queries are 4 units of 2 heads.
-// MEGATRON-NOT: @norm1 {{.*}}omnibal.held
+// Where memory has this price, what is found is Megatron's tensor parallelism with sequences: columns of what leads into heads and
+// into the ffn, rows of what leads out of them; norms and sums of a part's own tokens, which are gathered in front of the columns,
+// and one sum into shares behind the rows. Key heads are units, so queries are 4 units of 2 heads.
+// MEGATRON: @norm1 : {{.*}} {omnibal.held = #plan.layout<copied>}
 // MEGATRON: @q : {{.*}} {omnibal.held = #plan.layout<split(0 : 4 x 256)>}
 // MEGATRON: @k : {{.*}} {omnibal.held = #plan.layout<split(0 : 4 x 128)>}
 // MEGATRON: @v : {{.*}} {omnibal.held = #plan.layout<split(0 : 4 x 128)>}
 // MEGATRON: @o : {{.*}} {omnibal.held = #plan.layout<split(1 : 4 x 256)>}
-// MEGATRON-NOT: @norm2 {{.*}}omnibal.held
+// MEGATRON: @norm2 : {{.*}} {omnibal.held = #plan.layout<copied>}
 // MEGATRON: @gate : {{.*}} {omnibal.held = #plan.layout<split(0 : 2816)>}
 // MEGATRON: @up : {{.*}} {omnibal.held = #plan.layout<split(0 : 2816)>}
 // MEGATRON: @down : {{.*}} {omnibal.held = #plan.layout<split(1 : 2816)>}
-// MEGATRON: omnibal.rms_norm {{.*}}omnibal.layouts = [#plan.layout<whole>], omnibal.reads = [#plan.layout<whole>, #plan.layout<whole>]
+// MEGATRON: omnibal.borders = [#plan.layout<split(1 : N)>]
+// MEGATRON: omnibal.borders = [#plan.layout<split(1 : N)>, #plan.layout<whole>]
+// MEGATRON: omnibal.rms_norm {{.*}}omnibal.layouts = [#plan.layout<split(1 : N)>], omnibal.reads = [#plan.layout<split(1 : N)>, #plan.layout<copied>]
 // MEGATRON: omnibal.linear {{.*}}omnibal.layouts = [#plan.layout<split(2 : 4 x 256)>], omnibal.reads = [#plan.layout<copied>, #plan.layout<split(0 : 4 x 256)>]
 // MEGATRON: omnibal.attention {{.*}}omnibal.layouts = [#plan.layout<split(1 : 4 x 2)>, #plan.layout<split(1 : 4 x 2)>]
 // MEGATRON: omnibal.linear {{.*}}omnibal.layouts = [#plan.layout<partial>], omnibal.reads = [#plan.layout<split(2 : 4 x 256)>, #plan.layout<split(1 : 4 x 256)>]
-// MEGATRON: omnibal.add {{.*}}omnibal.layouts = [#plan.layout<whole>]
+// MEGATRON: omnibal.add {{.*}}omnibal.layouts = [#plan.layout<split(1 : N)>]
 // MEGATRON: omnibal.mul {{.*}}omnibal.layouts = [#plan.layout<split(2 : 2816)>]
 // MEGATRON: omnibal.linear {{.*}}omnibal.layouts = [#plan.layout<partial>], omnibal.reads = [#plan.layout<split(2 : 2816)>, #plan.layout<split(1 : 2816)>]
-// MEGATRON: omnibal.add {{.*}}omnibal.layouts = [#plan.layout<whole>]
+// MEGATRON: omnibal.add {{.*}}omnibal.layouts = [#plan.layout<split(1 : N)>]
 
-// REMARK: 1 layer like language.embedding on 2 parts: words split(1 : 1024);
-// REMARK: 1 layer like language.layers.0 on 2 parts: q split(0 : 4 x 256), k split(0 : 4 x 128), v split(0 : 4 x 128), o split(1 : 4 x 256),
+// REMARK: 1 layer like language.embedding on 2 parts: words split(1 : 1024), shares of rows between layers;
+// REMARK: 1 layer like language.layers.0 on 2 parts: norm1 copied, q split(0 : 4 x 256), k split(0 : 4 x 128), v split(0 : 4 x 128), o split(1 : 4 x 256),
 // REMARK-SAME: us: work {{[0-9.]+}}, moves {{[0-9.]+}}, price of kept values {{[0-9.]+}} and of parameters {{[0-9.]+}}; 106205184 bytes of parameters;
-// REMARK-SAME: no less than {{[0-9.]+}} us; next best: q split(0 : 4 x 256), k split(0 : 4 x 128), v split(0 : 4 x 128), o split(0 : 1024),
+// REMARK-SAME: no less than {{[0-9.]+}} us; next best: norm1 copied, q split(0 : 4 x 256),
 // REMARK-SAME: moves {{[0-9.]+}} us more
 
 // Without a price only the ffn is worth a sum, and the table none.
@@ -60,10 +63,12 @@
 // FAST: @gate : {{.*}} {omnibal.held = #plan.layout<split(0 : 2816)>}
 // FAST: @down : {{.*}} {omnibal.held = #plan.layout<split(1 : 2816)>}
 
-// What the optimizer orthogonalizes stays whole on every part, at any price; the table is none of it.
+// What the optimizer orthogonalizes is all there on every part, at any price, though parts may use it for tokens of their own; the
+// table is none of it.
 // MUON: @words : {{.*}} {omnibal.held = #plan.layout<split(1 : 1024)>}
 // MUON: @q : {{.*}} {omnibal.orthogonalized}
-// MUON: @down : {{.*}} {omnibal.orthogonalized}
+// MUON-NOT: @{{.*}}#plan.layout<split({{.*}}omnibal.orthogonalized
+// MUON: @down : {{.*}}omnibal.orthogonalized}
 
 // SAME: warning: omnibal-search-layouts: moves among 2 parts would take longer than all that they save, so all parts of a stage do the same
 // SAME-NOT: #plan.layout

@@ -21,10 +21,11 @@ protected:
     context.appendDialectRegistry(registry);
   }
 
-  std::string of(const std::string &text, const std::string &compute = "float32") {
+  std::string of(const std::string &text, const std::string &compute = "float32",
+                 int64_t parts = 1) {
     auto module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module) << text;
-    return module ? digestOf(*module->getOps<func::FuncOp>().begin(), compute) : "";
+    return module ? digestOf(*module->getOps<func::FuncOp>().begin(), compute, parts) : "";
   }
 
   MLIRContext context;
@@ -61,6 +62,19 @@ TEST_F(Digests, WhatIsComputedCounts) {
   };
   EXPECT_EQ(digests.size(), 7u);
   EXPECT_EQ(of(function("a")), of(function("a"), digestKernels("host", "float32")));
+}
+
+/// A part has another share of tokens where there are more parts.
+TEST_F(Digests, PartsCountWhereTheyHaveShares) {
+  auto negates = [](const std::string &map) {
+    const std::string type = "tensor<?xf32, affine_map<" + map + ">>";
+    return "func.func @f(%x: " + type + ") -> " + type + " {\n  %0 = omnibal.neg %x : (" + type +
+           ") -> " + type + "\n  return %0 : " + type + "\n}\n";
+  };
+  const std::string whole = negates("(d0, d1) -> (d1)"), own = negates("(d0, d1, d2, d3) -> (d3)");
+  EXPECT_EQ(of(whole, "float32", 2), of(whole, "float32", 4));
+  EXPECT_NE(of(own, "float32", 2), of(own, "float32", 4));
+  EXPECT_NE(of(own, "float32", 2), of(whole, "float32", 2));
 }
 
 LayerFacts factsWith(std::string forward, std::string backward, MicrobatchLoad load = {3, 100}) {

@@ -24,14 +24,30 @@ protected:
     MachineRates rates;
     rates.parts = between(2, 8);
     rates.costs.load = {tiles, between(1, 4000)};
+    rates.costs.load.parts = rates.parts;
     rates.costs.device.flops["float32"] = 10'000 * upTo(11);
     rates.costs.device.bytesPerSecond = 10'000 * upTo(8);
     rates.link = {between(0, 3) ? upTo(5) : 0, 10'000 * upTo(8)};
     return rates;
   }
   double price() { return between(0, 2) ? 1e-3 * static_cast<double>(upTo(9)) : 0; }
-  LayerReading read(LayerOp layer, ArrayRef<Value> active, const MachineRates &rates) {
-    auto reading = LayerReading::read(layer, active, rates);
+  /// Whole, or of some values each part's rows; losses are whole.
+  SmallVector<LayoutAttr> someBorders(LayerOp layer) {
+    SmallVector<LayoutAttr> borders;
+    auto add = [&](Value value, bool maySplit) {
+      auto type = cast<RankedTensorType>(value.getType());
+      LayoutAttr rows = isa<FloatType>(type.getElementType()) ? rowSplitOf(type) : LayoutAttr();
+      borders.push_back(rows && maySplit && between(0, 1) ? rows : LayoutAttr::whole(&context));
+    };
+    for (Value input : layer.getInputs())
+      add(input, true);
+    for (auto [i, output] : llvm::enumerate(layer.getOutputs()))
+      add(output, getOutputKind(layer, i) == OutputKind::Output);
+    return borders;
+  }
+  LayerReading read(LayerOp layer, ArrayRef<Value> active, const MachineRates &rates,
+                    ArrayRef<LayoutAttr> borders = {}) {
+    auto reading = LayerReading::read(layer, active, rates, borders);
     EXPECT_TRUE(succeeded(reading));
     return std::move(*reading);
   }

@@ -95,7 +95,8 @@ TEST_F(SearchTest, SmallLayersEqualAllAssignments) {
       // A loss is there only where something reaches it.
       const bool isLoss = layer.getKind() == LayerKind::Head;
       SmallVector<Value> active(layer.getBody().front().getArguments());
-      LayerReading reading = read(layer, isLoss ? active : someArguments(layer), machine());
+      LayerReading reading =
+          read(layer, isLoss ? active : someArguments(layer), machine(), someBorders(layer));
       reading.setPrice(price());
       const AllWays all(reading.problem);
       assignments += all.count;
@@ -177,7 +178,7 @@ TEST_F(SearchTest, MovesAreThoseThatPartsMake) {
           rates.link.bytesPerSecond = 1'000'000'000'000'000'000;
       rates.link.latencyNs = 1'000'000;
       SmallVector<Value> active(layer.getBody().front().getArguments());
-      LayerReading reading = read(layer, active, rates);
+      LayerReading reading = read(layer, active, rates, someBorders(layer));
       const LayerChoice choice = anyChoice(reading.problem);
       const auto cost = costOf(reading.problem, choice);
       ASSERT_TRUE(cost.has_value());
@@ -199,7 +200,7 @@ TEST_F(SearchTest, FoundLayoutsComputeTheSame) {
       MachineRates rates = machine();
       rates.costs.load.tokens = 7;
       SmallVector<Value> active(layer.getBody().front().getArguments());
-      LayerReading reading = read(layer, active, rates);
+      LayerReading reading = read(layer, active, rates, someBorders(layer));
       reading.setPrice(price());
       auto found = solveLayer(reading.problem);
       ASSERT_TRUE(found.has_value());
@@ -221,7 +222,7 @@ TEST_F(SearchTest, LayersOfTooManyLayoutsStayWhole) {
     EXPECT_EQ(diagnostic.getSeverity(), DiagnosticSeverity::Warning);
     said += diagnostic.str();
   });
-  auto reading = LayerReading::read(layer, active, rates, {}, 2);
+  auto reading = LayerReading::read(layer, active, rates, {}, {}, 2);
   ASSERT_TRUE(succeeded(reading));
   EXPECT_NE(said.find("layer " + layer.getName().str() + " is not divided"), std::string::npos)
       << said;

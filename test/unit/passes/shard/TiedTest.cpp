@@ -102,7 +102,7 @@ protected:
 
 TEST_F(TiedTest, EqualsAllLayoutsOfTheParameter) {
   int split = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 120; ++i) {
     const MachineRates rates = machine();
     const double priceNs = price();
     const ModelSearch search = searchOf(rates, priceNs);

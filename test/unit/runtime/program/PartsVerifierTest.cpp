@@ -117,6 +117,17 @@ TEST(PartsVerifier, WhatAPartHasOfAParameter) {
   EXPECT_EQ(runs, (std::vector<std::vector<int64_t>>{{15, 25, 5}, {20, 40, 20}}));
 }
 
+TEST(PartsVerifier, SharesOfRowsNeedPartsOfTheirOwn) {
+  Program p = tinyProgram({.stages = 1, .modelParallel = 2});
+  p.functions[0].buffers[0].shape = {{0, 0, 0, 0, 1}};
+  const Status status = verifyProgram(p);
+  EXPECT_EQ(status.code(), Code::DataLoss);
+  EXPECT_NE(
+      status.message().find("its size is that of a part's own share, but all parts do the same"),
+      std::string::npos)
+      << status.message();
+}
+
 struct BrokenParts {
   const char *name, *message;
   std::function<void(Program &)> change;

@@ -43,7 +43,7 @@ TEST(CudaBackend, NothingRunsBeforeItIsWaitedFor) {
   auto kernel = (*opened)->createKernel(call);
   ASSERT_TRUE(kernel) << kernel.status().message();
   ThreadPool pool(1);
-  EXPECT_OK((*kernel)->run({}, 0, 0, pool));
+  EXPECT_OK((*kernel)->run({}, SymbolValues(), pool));
   Event end = (*opened)->recordEvent();
   EXPECT_FALSE(ran);
   EXPECT_OK((*opened)->reach(end));

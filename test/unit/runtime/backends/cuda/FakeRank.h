@@ -53,7 +53,7 @@ struct FakeRank {
       views.push_back(view);
     }
     OMNIBAL_ASSIGN_OR_RETURN(auto made, backend->createKernel(call));
-    return made->run(views, 0, tokens, pool);
+    return made->run(views, SymbolValues::of(0, tokens), pool);
   }
   TensorView row(int64_t offset, int64_t count) {
     TensorView view;

@@ -37,7 +37,8 @@ TEST(Fused, CallsTheSymbolForEachGrainOfRows) {
   x.fill([](int64_t i) { return float(i); });
   ThreadPool pool(3);
   std::vector<TensorView> views = {x.view, y.view, partial.view};
-  EXPECT_OK((*kernel)->run(views, 2, 5, pool)); // rows 1 + 2 * 5, sizes 7 and 3 * 2
+  EXPECT_OK(
+      (*kernel)->run(views, SymbolValues::of(2, 5), pool)); // rows 1 + 2 * 5, sizes 7 and 3 * 2
   for (int64_t i = 0; i < 11; ++i)
     EXPECT_EQ(y[i], float(i) + 7 + 600);
   EXPECT_EQ(partial[0], 6);
