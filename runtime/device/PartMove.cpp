@@ -40,6 +40,8 @@ PartSplit readSplit(CallReader &call, const std::string &side) {
   else
     split = {numbers[0], {numbers[1]}, numbers[2], {1}};
   split.units = call.extent(side + "_units", split.units);
+  if (!split.units.isStatic() && split.units != Extent{0, 1} && split.units != Extent{0, 0, 1})
+    call.fail("attribute '" + side + "_units' must be a number, V or N");
   split.outer = call.extent(side + "_outer", split.outer);
   return split;
 }
