@@ -17,7 +17,7 @@ namespace omnibal::rt {
 struct UnitRange {
   int64_t begin = 0, end = 0;
 
-  int64_t size() const { return end - begin; }
+  constexpr int64_t size() const { return end - begin; }
   friend bool operator==(const UnitRange &, const UnitRange &) = default;
 };
 
