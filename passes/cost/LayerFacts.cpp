@@ -29,10 +29,8 @@ int64_t bytesOf(Type type, MicrobatchLoad load, int64_t floatBytes) {
 int64_t heldBytes(RankedTensorType whole, LayoutAttr layout, int64_t parts, MicrobatchLoad load,
                   int64_t floatBytes) {
   // The last part has no smaller share than others.
-  RankedTensorType held = partType(whole, layout, parts, parts - 1);
-  if (held)
-    return bytesOf(held, load, floatBytes);
-  return (bytesOf(whole, load, floatBytes) + parts - 1) / parts;
+  load.parts = parts;
+  return bytesOf(partType(whole, layout, parts, parts - 1), load, floatBytes);
 }
 
 void addMove(RankedTensorType whole, LayoutAttr from, LayoutAttr to, int64_t parts,

@@ -29,12 +29,8 @@ struct LoweringOptions {
   int32_t rowBucket = 64; ///< row counts of temporaries are rounded up to this
 };
 
-inline rt::Extent toExtent(const SymbolicDim &dim) { return dim; }
 inline std::vector<rt::Extent> toExtents(const SymbolicShape &shape) {
-  std::vector<rt::Extent> extents;
-  for (const SymbolicDim &dim : shape)
-    extents.push_back(toExtent(dim));
-  return extents;
+  return {shape.begin(), shape.end()};
 }
 
 /// Row counts of a target's kernels are rounded up to this, and its buffers hold them: so products,

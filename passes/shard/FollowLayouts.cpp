@@ -27,11 +27,12 @@ public:
   void run() {
     const SmallVector<LayoutAttr> borders = RowBorders{dividesRows, dividesRows}.of(layer);
     bool isDivided = llvm::any_of(borders, [](LayoutAttr each) { return each.isSplit(); });
+    const size_t inputs = layer.getInputs().size();
     for (auto [i, argument] : llvm::enumerate(layer.getBody().front().getArguments())) {
-      LayoutAttr layout = i < borders.size() ? borders[i] : LayoutAttr::whole(context);
-      if (i >= layer.getInputs().size())
-        layout = findHeld(layer.getParameters()[i - layer.getInputs().size()])
-                     .value_or(LayoutAttr::whole(context));
+      LayoutAttr layout =
+          i < inputs
+              ? borders[i]
+              : findHeld(layer.getParameters()[i - inputs]).value_or(LayoutAttr::whole(context));
       native[argument] = layout;
       isDivided |= !layout.isWhole();
     }
@@ -65,10 +66,13 @@ private:
     if (auto way = passingSummands(op))
       return *way;
     if (llvm::any_of(op->getOperands(), [&](Value each) { return native[each].isSplit(); }))
-      if (auto way = alongAnother(op))
+      if (auto way = alongFree(op))
         return *way;
-    if (dividesRows && !givesLoss(op))
-      if (auto way = alongRows(op))
+    const bool mayHaveRows =
+        dividesRows && op->getNumResults() > 0 && isFloat(op->getResult(0)) &&
+        llvm::none_of(op->getResults(), [&](Value each) { return leavesAsResult(layer, each); });
+    if (mayHaveRows)
+      if (auto way = alongFree(op, /*rowsOnly=*/true))
         return *way;
     return possible.all(op, LayoutAttr::whole(context));
   }
@@ -86,35 +90,18 @@ private:
     return legal(op, std::move(way));
   }
 
-  std::optional<Way> alongAnother(Operation *op) {
+  /// Along the first letter that the op passes on; `rowsOnly`: of tokens or tiles.
+  std::optional<Way> alongFree(Operation *op, bool rowsOnly = false) {
     const std::optional<FactorRule> &rule = possible.letters.ruleOf(op);
     if (!rule || op->getNumResults() == 0)
       return std::nullopt;
     for (const DimLetters &dim : rule->results[0])
       for (unsigned letter : dim)
-        if (rule->kinds[letter] == LetterKind::Free)
+        if (rule->kinds[letter] == LetterKind::Free &&
+            !(rowsOnly && rule->sizes[letter].isStatic()))
           if (auto way = legal(op, possible.along(op, possible.letters.ofOp(op, letter))))
             return way;
     return std::nullopt;
-  }
-
-  std::optional<Way> alongRows(Operation *op) {
-    const std::optional<FactorRule> &rule = possible.letters.ruleOf(op);
-    if (!rule || op->getNumResults() == 0 || !isFloat(op->getResult(0)))
-      return std::nullopt;
-    for (const DimLetters &dim : rule->results[0])
-      for (unsigned letter : dim)
-        if (rule->kinds[letter] == LetterKind::Free && !rule->sizes[letter].isStatic())
-          if (auto way = legal(op, possible.along(op, possible.letters.ofOp(op, letter))))
-            return way;
-    return std::nullopt;
-  }
-  /// Losses are whole where their gradients begin.
-  bool givesLoss(Operation *op) {
-    return llvm::any_of(op->getUses(), [&](OpOperand &use) {
-      return use.getOwner()->hasTrait<OpTrait::IsTerminator>() &&
-             getOutputKind(layer, use.getOperandNumber()) != OutputKind::Output;
-    });
   }
 
   /// The way, if it moves no parameter.

@@ -150,10 +150,8 @@ Result<Extent> CallReader::parseExtent(const nlohmann::json &value, const std::s
   if (value.is_number_integer())
     return Extent{value.get<int64_t>()};
   if (value.is_array() && (value.size() == 3 || value.size() == 5) &&
-      std::all_of(value.begin(), value.end(), isInteger)) {
-    auto at = [&](size_t i) { return i < value.size() ? value[i].get<int64_t>() : 0; };
-    return Extent{at(0), at(1), at(2), at(3), at(4)};
-  }
+      std::all_of(value.begin(), value.end(), isInteger))
+    return Extent::of(value.get<std::vector<int64_t>>());
   return invalid("attribute '" + name +
                  "' must be an integer or [constant, per V, per N] or [constant, per V, per N, "
                  "per v, per n], not " +

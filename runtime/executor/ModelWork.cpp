@@ -1,5 +1,6 @@
 #include "runtime/executor/ModelWork.h"
 #include "runtime/device/PartMove.h"
+#include "runtime/program/Sizes.h"
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -232,8 +233,7 @@ void ModelWork::leaveOutAlike(const Program &program, const Stage &part, const L
   };
   std::vector<char> isDivided(function.buffers.size(), 0);
   for (size_t b = 0; b < function.buffers.size(); ++b) // rows of its own
-    isDivided[b] = std::any_of(function.buffers[b].shape.begin(), function.buffers[b].shape.end(),
-                               [](const Extent &e) { return e.isOwn(); });
+    isDivided[b] = isOwn(function.buffers[b].shape);
   for (int32_t f = 0; f < function.formals; ++f) {
     const Role role = function.buffers[f].role;
     if (role == Role::Parameter)
@@ -261,10 +261,10 @@ void ModelWork::leaveOutAlike(const Program &program, const Stage &part, const L
 }
 
 double ModelWork::of(int32_t function, const PackedMicrobatch &batch) const {
+  const OwnMicrobatch own{batch, SymbolValues::of(batch.tiles, batch.tokens, part, parts)};
   double sum = 0;
   for (const KernelCall *call : counted[function].calls)
-    sum += workOf(*counted[function].function, *call,
-                  {batch, SymbolValues::of(batch.tiles, batch.tokens, part, parts)});
+    sum += workOf(*counted[function].function, *call, own);
   return sum;
 }
 

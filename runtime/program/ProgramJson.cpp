@@ -24,10 +24,7 @@ template <typename T, typename F> json listOf(const std::vector<T> &values, F f)
 json write(const Extent &e) {
   if (e.isStatic())
     return e.constant;
-  json numbers = {e.constant, e.perTile, e.perToken};
-  if (e.isOwn())
-    numbers.insert(numbers.end(), {e.perOwnTile, e.perOwnToken});
-  return numbers;
+  return e.writtenNumbers();
 }
 json write(const std::vector<Extent> &shape) {
   return listOf(shape, [](const Extent &e) { return write(e); });
@@ -212,11 +209,10 @@ Extent readExtent(Field f) {
   if (!f.json().is_array())
     return {f.integer()};
   const size_t numbers = f.json().size() == 5 ? 5 : 3; // v and n are there where they count
-  auto t = f.tuple(numbers);
-  Extent e{t[0].integer(), t[1].integer(), t[2].integer()};
-  if (numbers == 5)
-    e.perOwnTile = t[3].integer(), e.perOwnToken = t[4].integer();
-  return e;
+  std::vector<int64_t> written;
+  for (const Field &number : f.tuple(numbers))
+    written.push_back(number.integer());
+  return Extent::of(written);
 }
 std::vector<Extent> readShape(Field f) { return f.list(readExtent); }
 std::vector<int64_t> readIntegers(Field f) {

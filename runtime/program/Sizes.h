@@ -3,9 +3,15 @@
 #define RUNTIME_PROGRAM_SIZES_H
 
 #include "runtime/support/Types.h"
+#include <algorithm>
 #include <vector>
 
 namespace omnibal::rt {
+
+/// Whether parts of a stage have different sizes of a tensor of this shape.
+inline bool isOwn(const std::vector<Extent> &shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Extent &e) { return e.isOwn(); });
+}
 
 /// Of a dense tensor in a micro-batch.
 inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, const SymbolValues &symbols) {

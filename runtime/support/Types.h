@@ -3,7 +3,11 @@
 #define RUNTIME_SUPPORT_TYPES_H
 
 #include "runtime/support/Shares.h"
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace omnibal::rt {
 
@@ -70,6 +74,20 @@ struct Extent {
   /// Of what is not divided, or of the only part.
   int64_t evaluate(int64_t tiles, int64_t tokens) const {
     return evaluate(SymbolValues::of(tiles, tokens));
+  }
+  /// All coefficients, the constant first.
+  std::array<int64_t, 5> numbers() const {
+    return {constant, perTile, perToken, perOwnTile, perOwnToken};
+  }
+  /// Those that files and attributes have: without the last two where these are 0.
+  std::vector<int64_t> writtenNumbers() const {
+    const auto all = numbers();
+    return {all.begin(), isOwn() ? all.end() : all.begin() + 3};
+  }
+  /// Of three or five numbers, as they are written.
+  static Extent of(std::span<const int64_t> written) {
+    auto at = [&](size_t i) { return i < written.size() ? written[i] : 0; };
+    return {at(0), at(1), at(2), at(3), at(4)};
   }
   Extent plus(const Extent &o) const {
     return {constant + o.constant, perTile + o.perTile, perToken + o.perToken,

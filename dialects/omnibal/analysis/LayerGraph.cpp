@@ -15,6 +15,13 @@ OutputKind omnibal::getOutputKind(LayerOp layer, unsigned output) {
   return OutputKind::Output;
 }
 
+bool omnibal::leavesAsResult(LayerOp layer, Value value) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    return use.getOwner() == layer.getBody().front().getTerminator() &&
+           getOutputKind(layer, use.getOperandNumber()) != OutputKind::Output;
+  });
+}
+
 StringRef omnibal::nameOf(OutputKind kind) {
   switch (kind) {
   case OutputKind::Output:

@@ -22,6 +22,8 @@ constexpr OutputKind outputKinds[] = {OutputKind::Output,       OutputKind::Loss
                                       OutputKind::ChosenReward, OutputKind::RejectedReward,
                                       OutputKind::Preferred};
 OutputKind getOutputKind(LayerOp layer, unsigned output);
+/// Whether a value of a layer's body leaves it as something else than an activation.
+bool leavesAsResult(LayerOp layer, mlir::Value value);
 /// Returns the name that `omnibal.outputs` and the roles of functions' results use.
 llvm::StringRef nameOf(OutputKind kind);
 /// Whether the backward gives the output as well as the evaluation: what a step adds up.

@@ -29,15 +29,9 @@ std::optional<SymbolicDim> omnibal::outerOf(LayoutAttr split, ArrayRef<SymbolicD
 
 namespace {
 SymbolicDim ownUnits(LayoutAttr split, int64_t parts, int64_t part) {
-  switch (split.getUnitsOf()) {
-  case UnitsOf::Tiles:
-    return SymbolicDim::ownTiles();
-  case UnitsOf::Tokens:
-    return SymbolicDim::ownTokens();
-  case UnitsOf::Number:
-    return rt::shareOf(split.getUnits(), part, parts).size();
-  }
-  llvm_unreachable("units are a number, V or N");
+  const SymbolicDim units = unitsOf(split);
+  return units.isStatic() ? SymbolicDim(rt::shareOf(units.constant, part, parts).size())
+                          : SymbolicDim(0, 0, 0, units.perTile, units.perToken);
 }
 } // namespace
 

@@ -17,7 +17,7 @@ std::optional<SymbolicDim> multiply(const SymbolicDim &a, const SymbolicDim &b) 
 }
 
 std::optional<SymbolicDim> SymbolicDim::over(int64_t divisor) const {
-  for (int64_t each : {constant, perTile, perToken, perOwnTile, perOwnToken})
+  for (int64_t each : numbers())
     if (divisor == 0 || each % divisor != 0)
       return std::nullopt;
   return SymbolicDim(constant / divisor, perTile / divisor, perToken / divisor,

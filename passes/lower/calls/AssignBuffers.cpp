@@ -22,11 +22,11 @@ int64_t bytesOf(const Root &root, const LoweringOptions &options) {
 rt::View toView(const Place &place, llvm::ArrayRef<int> bufferOf) {
   rt::View view;
   view.buffer = bufferOf[place.root];
-  view.offset = toExtent(place.offset);
+  view.offset = place.offset;
   for (const SymbolicDim &dim : place.shape)
-    view.shape.push_back(toExtent(dim));
+    view.shape.push_back(dim);
   for (const SymbolicDim &stride : place.strides)
-    view.strides.push_back(toExtent(stride));
+    view.strides.push_back(stride);
   return view;
 }
 
@@ -35,10 +35,7 @@ rt::View toView(const Place &place, llvm::ArrayRef<int> bufferOf) {
 nlohmann::json toJson(const SymbolicDim &dim) {
   if (dim.isStatic())
     return dim.constant;
-  nlohmann::json numbers = {dim.constant, dim.perTile, dim.perToken};
-  if (dim.isOwn())
-    numbers.insert(numbers.end(), {dim.perOwnTile, dim.perOwnToken});
-  return numbers;
+  return dim.writtenNumbers();
 }
 
 LoweredFunction assignBuffers(CallList list, const LoweringOptions &options) {
@@ -56,7 +53,7 @@ LoweredFunction assignBuffers(CallList list, const LoweringOptions &options) {
     buffer.dtype = list.roots[root].dtype;
     buffer.offset = offset;
     for (const SymbolicDim &dim : list.roots[root].shape)
-      buffer.shape.push_back(toExtent(dim));
+      buffer.shape.push_back(dim);
     bufferOf[root] = function.buffers.size();
     function.buffers.push_back(std::move(buffer));
   };

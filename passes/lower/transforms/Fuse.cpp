@@ -243,12 +243,9 @@ public:
       types.push_back(root.getType());
       locations.push_back(root.getLoc());
     }
-    SmallVector<int64_t> rows = {space.rows.constant, space.rows.perTile, space.rows.perToken};
-    if (space.rows.isOwn())
-      rows.append({space.rows.perOwnTile, space.rows.perOwnToken});
-    auto fused =
-        FusedOp::create(builder, builder.getFusedLoc(locations), types, values,
-                        builder.getDenseI64ArrayAttr(rows), builder.getI64IntegerAttr(space.cols));
+    auto fused = FusedOp::create(builder, builder.getFusedLoc(locations), types, values,
+                                 builder.getDenseI64ArrayAttr(space.rows.writtenNumbers()),
+                                 builder.getI64IntegerAttr(space.cols));
     Block *body = builder.createBlock(&fused.getBody());
     for (Value value : values)
       body->addArgument(value.getType(), value.getLoc());

@@ -8,11 +8,7 @@ using namespace mlir;
 namespace omnibal::lower {
 
 IterationSpace spaceOf(FusedOp op) {
-  ArrayRef<int64_t> rows = op.getRows();
-  SymbolicDim size(rows[0], rows[1], rows[2]);
-  if (rows.size() > 3)
-    size.perOwnTile = rows[3], size.perOwnToken = rows[4];
-  return {size, static_cast<int64_t>(op.getCols())};
+  return {rt::Extent::of(op.getRows()), static_cast<int64_t>(op.getCols())};
 }
 
 InputShape describeInput(FusedOp op, unsigned index) {

@@ -82,10 +82,8 @@ bool LayerReading::isOffered(Operation &op, const Way &way) const {
   for (auto [value, layout] : llvm::zip_equal(op.getResults(), way.layouts)) {
     if (!partType(typeOf(value), layout, rates.parts, rates.parts - 1))
       return false;
-    for (OpOperand &use : value.getUses())
-      if (use.getOwner()->hasTrait<OpTrait::IsTerminator>() && !layout.isWhole() &&
-          getOutputKind(layer, use.getOperandNumber()) != OutputKind::Output)
-        return false;
+    if (!layout.isWhole() && leavesAsResult(layer, value))
+      return false;
   }
   return true;
 }

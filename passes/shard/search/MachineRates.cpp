@@ -32,8 +32,10 @@ Cost MachineRates::ofWork(const cost::Work &work) const {
 }
 
 Cost MachineRates::ofOp(Operation *op) const {
+  cost::MicrobatchLoad load = costs.load;
+  load.parts = parts;
   cost::Work work;
-  cost::addWork(*op, costs.load, costs.precision.activation, work);
+  cost::addWork(*op, load, costs.precision.activation, work);
   return ofWork(work);
 }
 

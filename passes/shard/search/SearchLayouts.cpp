@@ -37,7 +37,6 @@ struct SearchLayoutsPass : omnibal::impl::SearchLayoutsBase<SearchLayoutsPass> {
     auto graph = LayerGraph::get(module, "omnibal-search-layouts");
     if (failed(graph) || failed(checkNew(*graph)))
       return signalPassFailure();
-    rates.costs.load.parts = rates.parts;
     rates.link = rates.costs.partsLink.of(rates.parts);
     rates.trainedBytes = trainedBytes(module, false);
     rates.orthogonalizedBytes = trainedBytes(module, true);

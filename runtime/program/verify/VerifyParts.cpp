@@ -7,6 +7,7 @@
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/device/PartMove.h"
+#include "runtime/program/Sizes.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/verify/VerifierInternal.h"
 #include <algorithm>
@@ -208,9 +209,6 @@ Status verifyOwnParts(const Program &program) { return PartsCheck(program).run()
 
 /// Only parts of their own have shares of a micro-batch, whose moves are then compared.
 static Status refuseOwnSizes(const Program &program) {
-  auto isOwn = [](const std::vector<Extent> &shape) {
-    return std::any_of(shape.begin(), shape.end(), [](const Extent &e) { return e.isOwn(); });
-  };
   for (const Function &function : program.functions)
     for (const Buffer &buffer : function.buffers)
       if (isOwn(buffer.shape))

@@ -37,7 +37,7 @@ bool isLine(const FusedAccess &access, const IterationSpace &space) {
 
 int64_t alignmentOf(const SymbolicDim &dim, int64_t limit) {
   int64_t common = limit;
-  for (int64_t each : {dim.constant, dim.perTile, dim.perToken, dim.perOwnTile, dim.perOwnToken})
+  for (int64_t each : dim.numbers())
     common = std::gcd(common, each);
   return common & -common;
 }

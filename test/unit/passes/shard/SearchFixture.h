@@ -24,7 +24,6 @@ protected:
     MachineRates rates;
     rates.parts = between(2, 8);
     rates.costs.load = {tiles, between(1, 4000)};
-    rates.costs.load.parts = rates.parts;
     rates.costs.device.flops["float32"] = 10'000 * upTo(11);
     rates.costs.device.bytesPerSecond = 10'000 * upTo(8);
     rates.link = {between(0, 3) ? upTo(5) : 0, 10'000 * upTo(8)};
