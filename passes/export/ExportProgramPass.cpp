@@ -87,6 +87,16 @@ struct ExportProgramPass : ProgramPass<impl::ExportProgramPassBase<ExportProgram
   }
 
 private:
+  LogicalResult checkKernels(const rt::Program &program) {
+    for (const rt::Function &function : program.functions)
+      for (const rt::KernelCall &call : function.calls)
+        if (program.target != "host" && StringRef(call.kernel).starts_with("joined_"))
+          return getOperation().emitError("target ")
+                 << program.target << " has no kernels for words of a head that parts share; hold "
+                 << "its weight copied, or let layouts be searched";
+    return success();
+  }
+
   LogicalResult write() {
     if (output.empty())
       return getOperation().emitError("omnibal-export-program needs output=DIR");
@@ -98,9 +108,8 @@ private:
       here->program = std::move(*laidOut);
     }
     exporter::ExportedProgram &exported = *here->program;
-    if (exported.program.target != "host" && exported.program.hasOwnParts())
-      return getOperation().emitError("parts that do different things run on the host: target ")
-             << exported.program.target << " has no kernels for what they exchange";
+    if (failed(checkKernels(exported.program)))
+      return failure();
     exported.options.cudaToolkit = cudaToolkit;
     FailureOr<rt::GeneratedCode> kernels = exporter::compileKernels(exported);
     if (failed(kernels))

@@ -77,6 +77,44 @@ std::vector<IndexRun> commonIndices(int64_t size, int64_t dim, const PartSide &o
   return runs;
 }
 
+/// Runs of one length that follow each other at even distances.
+struct EvenRuns {
+  IndexRun first;
+  int64_t runs = 1, one = 0, other = 0; ///< from one run to the next
+};
+
+std::vector<EvenRuns> evenRunsOf(const std::vector<IndexRun> &list) {
+  std::vector<EvenRuns> result;
+  for (const IndexRun &run : list) {
+    EvenRuns *last = result.empty() ? nullptr : &result.back();
+    const int64_t one = last ? run.one - last->first.one : 0,
+                  other = last ? run.other - last->first.other : 0;
+    if (last && last->first.count == run.count &&
+        (last->runs == 1 || (one == last->one * last->runs && other == last->other * last->runs))) {
+      if (last->runs == 1)
+        last->one = one, last->other = other;
+      ++last->runs;
+    } else {
+      result.push_back({run});
+    }
+  }
+  return result;
+}
+
+/// Puts a dimension in front of a block's, or makes one of it and the first.
+void prepend(CommonBlock &block, const CommonBlock::Dim &dim) {
+  if (dim.size == 1)
+    return;
+  if (!block.dims.empty()) {
+    CommonBlock::Dim &first = block.dims.front();
+    if (dim.one == first.one * first.size && dim.other == first.other * first.size) {
+      first.size *= dim.size;
+      return;
+    }
+  }
+  block.dims.insert(block.dims.begin(), dim);
+}
+
 int64_t heldSize(int64_t size, int64_t dim, const PartSide &side) {
   return *side.split && (*side.split)->dim == dim
              ? (*side.split)->outer * side.own.size() * (*side.split)->inner
@@ -118,6 +156,30 @@ std::vector<int64_t> PartMove::wholeShape(std::span<const int64_t> shape,
     return {};
   whole[dim] = split->outer * split->units * split->inner;
   return whole;
+}
+
+std::vector<CommonBlock> commonBlocks(std::span<const int64_t> whole, const PartSide &one,
+                                      const PartSide &other) {
+  std::vector<CommonBlock> blocks(1);
+  int64_t oneStride = 1, otherStride = 1;
+  for (int64_t d = static_cast<int64_t>(whole.size()) - 1; d >= 0; --d) {
+    std::vector<CommonBlock> longer;
+    for (const EvenRuns &even : evenRunsOf(commonIndices(whole[d], d, one, other)))
+      for (const CommonBlock &behind : blocks) {
+        CommonBlock block = behind;
+        block.one += even.first.one * oneStride;
+        block.other += even.first.other * otherStride;
+        if (even.first.count == 0)
+          continue;
+        prepend(block, {even.first.count, oneStride, otherStride});
+        prepend(block, {even.runs, even.one * oneStride, even.other * otherStride});
+        longer.push_back(std::move(block));
+      }
+    blocks = std::move(longer);
+    oneStride *= heldSize(whole[d], d, one);
+    otherStride *= heldSize(whole[d], d, other);
+  }
+  return blocks;
 }
 
 void forCommonRuns(std::span<const int64_t> whole, const PartSide &one, const PartSide &other,

@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace omnibal::rt {
 
@@ -81,6 +82,18 @@ struct PartSide {
 /// tensor: `at` is where the run begins in the dense memory of the one side, `to` in the other's.
 void forCommonRuns(std::span<const int64_t> whole, const PartSide &one, const PartSide &other,
                    const std::function<void(int64_t, int64_t, int64_t)> &use);
+
+/// The same as blocks, of which there are few: each is a product of dimensions that advance evenly
+/// on both sides.
+struct CommonBlock {
+  struct Dim {
+    int64_t size = 0, one = 0, other = 0; ///< elements from one index to the next
+  };
+  int64_t one = 0, other = 0; ///< where it begins
+  std::vector<Dim> dims;
+};
+std::vector<CommonBlock> commonBlocks(std::span<const int64_t> whole, const PartSide &one,
+                                      const PartSide &other);
 
 } // namespace omnibal::rt
 #endif // RUNTIME_DEVICE_PARTMOVE_H

@@ -36,8 +36,8 @@ Status ActionRun::compute(const Action &a) {
     auto work = [&] { return runLayers(a, phase, segment, *batch, layerBegin); };
     const GraphKey key = graphKey(a, i, segment, batch->tiles, rows, load, backend.goesBySamples());
     // What is timed by call or by kernel runs by itself, and so does what has other addresses in
-    // every step, or other keys with every token.
-    const bool isOwn = trace || clock || plan.ofStep || batch->kept;
+    // every step, or other keys with every token, and what other ranks take part in.
+    const bool isOwn = trace || clock || plan.ofStep || batch->kept || segment.moves;
     OMNIBAL_RETURN_IF_ERROR(isOwn ? work() : state.graphs.run(key, &mode, backend, work));
     transport.progress();
     if (completed != completions.end())
@@ -147,7 +147,7 @@ Status ActionRun::communicate(const Action &a) {
     const int32_t region = sends ? t.sendRegion : t.recvRegion;
     pieces.clear();
     for (const Piece &p : t.pieces) {
-      const int64_t size = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, batch->tokens));
+      const int64_t size = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, rowsSent(p, *batch)));
       const Extent &within = sends ? p.sendOffset : p.recvOffset;
       pieces.push_back({pieceAt(region, p, within, a.unit(), tiles, *batch), size});
       bytes += size;
@@ -270,7 +270,7 @@ Status ActionRun::clearTails(const Transfer &t, const Action &a, const PackedMic
   const int64_t rows = prepared.rows(batch.tokens);
   const TileRange tiles = tilesOf(a, batch);
   for (const Piece &p : t.pieces) {
-    const int64_t bytes = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, batch.tokens)),
+    const int64_t bytes = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, rowsSent(p, batch))),
                   all = bytesAt(p.dtype, p.shape, symbolsOf(tiles.count, rows));
     if (all > bytes)
       OMNIBAL_RETURN_IF_ERROR(backend.zero(
@@ -281,7 +281,7 @@ Status ActionRun::clearTails(const Transfer &t, const Action &a, const PackedMic
 
 Status ActionRun::give(const BatchValue &value, const std::byte *from, int32_t microbatch,
                        const PackedMicrobatch &batch) {
-  if (place.part != 0)
+  if (prepared.part != 0)
     return Status::ok();
   int64_t bytes = byteSize(value.dtype);
   for (const Extent &e : value.shape)

@@ -1,10 +1,12 @@
 #include "runtime/executor/CapturedGraphs.h"
+#include "runtime/device/PartMove.h"
 
 namespace omnibal::rt {
 namespace {
 
 struct Dependence {
-  bool tiles = false, tokens = false, labels = false, samples = false, pictures = false;
+  bool tiles = false, tokens = false, labels = false, samples = false, pictures = false,
+       moves = false;
   bool operator==(const Dependence &) const = default;
   void add(const Extent &e) {
     tiles |= e.growsWithTiles();
@@ -36,6 +38,7 @@ Dependence dependenceOf(const Function &function) {
     for (const Extent &e : buffer.shape)
       found.add(e);
   for (const KernelCall &call : function.calls) {
+    found.moves |= PartMove::isKernel(call.kernel);
     for (const auto &[name, view] : call.operands) {
       found.labels |= name == "targets";
       if (name == "cu_seqlens")
@@ -79,7 +82,7 @@ std::vector<Segment> cutIntoSegments(const Program &program, const Mode &mode,
       found->second = dependenceOf(program.functions[calls[i].function]);
     const Dependence &d = found->second;
     if (i == 0 || !(d == last) || ends.count(i - 1))
-      segments.push_back({i, i, d.tiles, d.tokens, d.labels, d.samples, d.pictures, {}});
+      segments.push_back({i, i, d.tiles, d.tokens, d.labels, d.samples, d.pictures, d.moves, {}});
     last = d;
     segments.back().end = i + 1;
   }

@@ -17,6 +17,7 @@ struct Segment {
   size_t begin = 0, end = 0; ///< layer calls
   /// Says what the work of the segment depends on.
   bool tiles = false, tokens = false, labels = false, samples = false, pictures = false;
+  bool moves = false; ///< some of it is what parts of a stage do together, which is not recorded
   /// For each micro-batch, a number that micro-batches with equal addresses share.
   std::vector<int32_t> places;
 };

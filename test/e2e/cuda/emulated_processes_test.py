@@ -36,6 +36,7 @@ class Layout:
     cuts = None
     schedule = "1f1b"
     numbers = "float32"
+    parts = 1
     more = ()
 
     @classmethod
@@ -43,7 +44,7 @@ class Layout:
         cls.work = tempfile.mkdtemp(prefix="omnibal-processes-")
         cls.addClassCleanup(shutil.rmtree, cls.work)
         os.mkdir(cls.path("tmp"))  # the fake's boards, also those of killed runs
-        cls.ranks = cls.stages * cls.replicas
+        cls.ranks = cls.stages * cls.replicas * cls.parts
         cls.folder = os.path.join(DATA, cls.model)
         sizes = sample_sizes(os.path.join(cls.folder, "data-000000.tar"))
         groups = 2 * cls.replicas
@@ -55,7 +56,7 @@ class Layout:
                 file.write(json.dumps({"groups": [[key] for key in keys[step * groups:(step + 1) * groups]]}) + "\n")
         command = [os.path.join(BIN, "omnibal-compile"), os.path.join(cls.folder, cls.graph), "--tiles", str(caps[0]), "--tokens",
                    str(caps[1]), "--microbatches", "2", "--stages", str(cls.stages), "--data-parallel", str(cls.replicas),
-                   "--target", "cuda", "--dtype", cls.numbers, "--gpu-code", "emulated", *cls.more, "-o",
+                   "--model-parallel", str(cls.parts), "--target", "cuda", "--dtype", cls.numbers, "--gpu-code", "emulated", *cls.more, "-o",
                    cls.path("program")]
         if cls.cuts:
             with open(cls.path("plan.json"), "w") as file:
@@ -158,6 +159,21 @@ class Parts(Layout, unittest.TestCase):
         type(self).ranks = 4
         self.check_bits("mpirun")
         self.assertTrue(alone == self.outcome("threads"), "two ranks a stage have other bits than one")
+
+
+class PartsThatDiffer(Layout, unittest.TestCase):
+    """Of two stages, with shares of tokens and heads: moves in one process and over the fake of NCCL."""
+    model, graph, stages, replicas, parts, more = "tiny-internvl", "model.onnx", 2, 1, 2, ("--layout-price", "1")
+
+    def test_processes_have_the_bits_of_threads(self):
+        with open(self.path("program", "functions.json")) as file:
+            kernels = {call["kernel"] for function in json.load(file) for call in function["calls"]}
+        self.assertTrue({"all_reduce", "all_gather", "reduce_scatter"} & kernels)
+        self.check_bits("mpirun")
+
+
+class PartsInBFloat16(PartsThatDiffer):
+    numbers = "bfloat16"
 
 
 class Replicas(Layout, unittest.TestCase):

@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/comm/LocalTransport.h"
+#include "runtime/backends/cuda/comm/DeviceMove.h"
 #include "runtime/backends/cuda/kernels/Copy.h"
 #include <algorithm>
 #include <condition_variable>
@@ -165,6 +166,25 @@ public:
         messages.push_back(message);
       }
     return handle;
+  }
+
+  /// Parts copy what they have into others' memory; of a sum, each adds a share of the elements, or
+  /// its own units, in the order of parts.
+  Status exchange(const PartMove &move, std::span<const TensorView> operands,
+                  const SymbolValues &symbols, std::span<const int> ranks) override {
+    const auto place = std::find(ranks.begin(), ranks.end(), me) - ranks.begin();
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceMove own,
+                             DeviceMove::of(move, operands, symbols, static_cast<int>(place),
+                                            static_cast<int>(ranks.size())));
+    if (!own.sends())
+      return own.performAlone(compute);
+    // All name the size of the whole value.
+    OMNIBAL_ASSIGN_OR_RETURN(Handle handle,
+                             together({own.src, own.dst}, {own.wholeElements, 0}, bytesOf(own.type),
+                                      ranks, std::nullopt, [&](const Members &members) {
+                                        return shareOfMove(own, members);
+                                      }));
+    return wait(handle);
   }
 
   /// Returns the clock of this rank's share.
@@ -337,6 +357,45 @@ private:
       sum.added.push_back(event);
     if (++meeting.left == static_cast<int>(members.size()))
       world->meetings[members].erase(number);
+    return Status::ok();
+  }
+
+  Status shareOfMove(const DeviceMove &own, const Members &members) {
+    enum { Src, Dst };
+    cudaStream_t stream = copies->handle();
+    switch (own.kind) {
+    case PartMoveKind::AllReduce:
+      return addElements(own, members);
+    case PartMoveKind::ReduceScatter:
+      for (int part = 0; part < members.count(); ++part)
+        OMNIBAL_RETURN_IF_ERROR(
+            own.copy(part, members.data(part, Src), members.place, own.dst, part > 0, stream));
+      return Status::ok();
+    default:
+      for (int part = 0; part < members.count(); ++part)
+        OMNIBAL_RETURN_IF_ERROR(own.copy(members.place, own.src, part, members.data(part, Dst),
+                                         false, stream));
+      return Status::ok();
+    }
+  }
+
+  /// This rank's share of the elements of a sum, in the first part's result; then in all. Elsewhere
+  /// nobody touches them.
+  Status addElements(const DeviceMove &own, const Members &members) {
+    enum { Src, Dst };
+    const int64_t begin = own.wholeElements * members.place / members.count(),
+                  size = own.wholeElements * (members.place + 1) / members.count() - begin;
+    const int64_t first = begin * bytesOf(own.type), bytes = size * bytesOf(own.type);
+    std::byte *sum = members.data(0, Dst) + first;
+    if (members.data(0, Src) != members.data(0, Dst))
+      OMNIBAL_RETURN_IF_ERROR(copy(sum, members.data(0, Src) + first, bytes));
+    CopyShape add{{}, own.type, own.type, true};
+    add.strides.append(size, 1, 1);
+    for (int part = 1; part < members.count() && size > 0; ++part)
+      OMNIBAL_RETURN_IF_ERROR(check(
+          launchCopy(add, sum, members.data(part, Src) + first, copies->handle()), "adding"));
+    for (int part = 1; part < members.count(); ++part)
+      OMNIBAL_RETURN_IF_ERROR(copy(members.data(part, Dst) + first, sum, bytes));
     return Status::ok();
   }
 

@@ -1,4 +1,5 @@
 #include "runtime/backends/cuda/comm/NcclTransport.h"
+#include "runtime/backends/cuda/comm/DeviceMove.h"
 #include "runtime/backends/cuda/comm/NcclRanks.h"
 #include <algorithm>
 #include <deque>
@@ -26,21 +27,24 @@ using OperationPointer = std::shared_ptr<Operation>;
 class NcclTransport final : public Transport, WaitWatch {
 public:
   NcclTransport(Communicator &control, const RankStream &queue, std::unique_ptr<NcclRanks> ranks,
-                std::unique_ptr<Stream> messages, std::unique_ptr<Stream> sums)
+                std::unique_ptr<Stream> messages, std::unique_ptr<Stream> sums,
+                std::unique_ptr<Stream> moves)
       : control(control), queue(queue), messages(std::move(messages)), sums(std::move(sums)),
-        ranks(std::move(ranks)), nccl(this->ranks->api()) {
+        moves(std::move(moves)), ranks(std::move(ranks)), nccl(this->ranks->api()) {
     watchWaits(this);
   }
 
   ~NcclTransport() override {
     bool orderly = open.empty() && failed.isOk() && control.health().isOk();
-    orderly = orderly && finishStream(*messages) && finishStream(*sums);
+    orderly =
+        orderly && finishStream(*messages) && finishStream(*sums) && finishStream(*moves);
     watchWaits(nullptr);
     if (orderly && ranks->finish())
       return;
     ranks->abort(); // what waits for other ranks on the device ends
     (void)cudaStreamSynchronize(messages->handle());
     (void)cudaStreamSynchronize(sums->handle());
+    (void)cudaStreamSynchronize(moves->handle());
   }
 
   Result<Handle> send(int peer, int64_t tag, std::span<const Piece> pieces) override {
@@ -135,6 +139,33 @@ public:
                      });
   }
 
+  /// Over messages in the group's communicator, on a stream of its own: neither sums of gradients
+  /// nor messages between stages, which may wait long, are in front of it. Sums are in the order of
+  /// parts, as in one process.
+  Status exchange(const PartMove &move, std::span<const TensorView> operands,
+                  const SymbolValues &symbols, std::span<const int> members) override {
+    const std::vector<int> parts(members.begin(), members.end());
+    const auto place = std::find(parts.begin(), parts.end(), control.rank()) - parts.begin();
+    OMNIBAL_ASSIGN_OR_RETURN(const DeviceMove own,
+                             DeviceMove::of(move, operands, symbols, static_cast<int>(place),
+                                            static_cast<int>(parts.size())));
+    if (!own.sends())
+      return own.performAlone(queue.stream);
+    const nccl::Communicator communicator = ranks->of(parts);
+    if (!communicator)
+      return fail({Code::Internal, "the transport was not opened for this group of ranks"});
+    OMNIBAL_RETURN_IF_ERROR(flush());
+    OMNIBAL_ASSIGN_OR_RETURN(EventPointer ready, DriverEvent::after(queue.stream));
+    OMNIBAL_RETURN_IF_ERROR(orderBehind(moves->handle(), *ready));
+    OMNIBAL_RETURN_IF_ERROR(own.kind == PartMoveKind::AllReduce ? sumEverywhere(own, communicator)
+                                                                : moveUnits(own, communicator));
+    auto operation = std::make_shared<Operation>();
+    operation->together = "a move among the parts of a stage";
+    OMNIBAL_ASSIGN_OR_RETURN(operation->done, DriverEvent::after(moves->handle()));
+    underWay.push_back(operation);
+    return orderBehind(queue.stream, *operation->done);
+  }
+
   std::function<TimeSpan()> clockOf(Handle sum) override {
     auto found = open.find(sum);
     if (found == open.end() || !found->second->begun || !found->second->done)
@@ -181,6 +212,101 @@ private:
     OMNIBAL_ASSIGN_OR_RETURN(operation->done, DriverEvent::after(sums->handle(), true));
     underWay.push_back(operation);
     return handle;
+  }
+
+  /// What a part sends to another one and gets from it.
+  struct Letter {
+    const std::byte *out = nullptr;
+    std::byte *in = nullptr;
+    int64_t outBytes = 0, inBytes = 0;
+  };
+
+  /// `letters`: by part.
+  Status swap(const std::vector<Letter> &letters, nccl::Communicator communicator) {
+    const std::string what = "a move among the parts of a stage";
+    OMNIBAL_RETURN_IF_ERROR(begin());
+    for (size_t part = 0; part < letters.size(); ++part) {
+      const Letter &each = letters[part];
+      const int peer = static_cast<int>(part);
+      if (each.outBytes > 0)
+        OMNIBAL_RETURN_IF_ERROR(call(nccl.ncclSend(each.out, each.outBytes, nccl::Bytes, peer,
+                                                   communicator, moves->handle()),
+                                     what, communicator));
+      if (each.inBytes > 0)
+        OMNIBAL_RETURN_IF_ERROR(call(nccl.ncclRecv(each.in, each.inBytes, nccl::Bytes, peer,
+                                                   communicator, moves->handle()),
+                                     what, communicator));
+    }
+    return end(what, communicator);
+  }
+
+  /// Units of one part that others get, or their summands of them.
+  Status moveUnits(const DeviceMove &own, nccl::Communicator communicator) {
+    cudaStream_t stream = moves->handle();
+    const int64_t width = bytesOf(own.type);
+    std::vector<Letter> letters(own.parts);
+    int64_t bytes = 0;
+    for (int part = 0; part < own.parts; ++part)
+      if (part != own.place) {
+        letters[part].outBytes = own.common(own.place, part) * width;
+        letters[part].inBytes = own.common(part, own.place) * width;
+        bytes += letters[part].outBytes + letters[part].inBytes;
+      }
+    OMNIBAL_ASSIGN_OR_RETURN(const auto buffer, DeviceBuffer::allocate(bytes, stream));
+    std::byte *next = buffer->data();
+    for (int part = 0; part < own.parts; ++part) {
+      Letter &each = letters[part];
+      if (part != own.place)
+        OMNIBAL_RETURN_IF_ERROR(own.pack(part, next, stream));
+      each.out = next;
+      each.in = next + each.outBytes;
+      next = each.in + each.inBytes;
+    }
+    OMNIBAL_RETURN_IF_ERROR(swap(letters, communicator));
+    const bool adds = own.kind == PartMoveKind::ReduceScatter;
+    for (int part = 0; part < own.parts; ++part)
+      OMNIBAL_RETURN_IF_ERROR(
+          part == own.place
+              ? own.copy(part, own.src, part, own.dst, adds && part > 0, stream)
+              : own.unpack(part, letters[part].in, adds && part > 0, stream));
+    return Status::ok();
+  }
+
+  /// Each part adds its share of the elements, and tells the others.
+  Status sumEverywhere(const DeviceMove &own, nccl::Communicator communicator) {
+    cudaStream_t stream = moves->handle();
+    const int64_t width = bytesOf(own.type);
+    auto share = [&](int part) {
+      return own.wholeElements * part / own.parts * width;
+    };
+    const int64_t mine = share(own.place + 1) - share(own.place);
+    OMNIBAL_ASSIGN_OR_RETURN(const auto buffer,
+                             DeviceBuffer::allocate(mine * (own.parts + 1), stream));
+    std::byte *sum = buffer->data() + mine * own.parts;
+    std::vector<Letter> summands(own.parts), sums(own.parts);
+    for (int part = 0; part < own.parts; ++part) {
+      if (part == own.place)
+        continue;
+      const int64_t theirs = share(part + 1) - share(part);
+      summands[part] = {own.src + share(part), buffer->data() + mine * part, theirs, mine};
+      sums[part] = {own.dst + share(own.place), own.dst + share(part), mine, theirs};
+    }
+    OMNIBAL_RETURN_IF_ERROR(swap(summands, communicator));
+    CopyShape add{{}, own.type, own.type};
+    add.strides.append(mine / width, 1, 1);
+    for (int part = 0; part < own.parts && mine > 0; ++part) {
+      const std::byte *summand =
+          part == own.place ? own.src + share(part) : buffer->data() + mine * part;
+      add.accumulate = part > 0;
+      OMNIBAL_RETURN_IF_ERROR(
+          cuda::check(launchCopy(add, sum, summand, stream), "adding"));
+    }
+    if (mine > 0)
+      OMNIBAL_RETURN_IF_ERROR(cuda::check(cudaMemcpyAsync(own.dst + share(own.place), sum,
+                                                    static_cast<size_t>(mine),
+                                                    cudaMemcpyDeviceToDevice, stream),
+                                    "a sum's copy"));
+    return swap(sums, communicator);
   }
 
   Result<Handle> post(bool sends, int peer, int64_t tag, std::span<const Piece> pieces) {
@@ -282,7 +408,7 @@ private:
 
   Communicator &control;
   RankStream queue;
-  std::unique_ptr<Stream> messages, sums;
+  std::unique_ptr<Stream> messages, sums, moves;
   std::unique_ptr<NcclRanks> ranks;
   const nccl::Functions &nccl;
   Handle next = 0;
@@ -299,8 +425,10 @@ Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, cons
   OMNIBAL_ASSIGN_OR_RETURN(auto ranks, NcclRanks::connect(control, queue, groups));
   OMNIBAL_ASSIGN_OR_RETURN(auto messages, Stream::create());
   OMNIBAL_ASSIGN_OR_RETURN(auto sums, Stream::create());
-  return std::unique_ptr<Transport>(std::make_unique<NcclTransport>(
-      control, queue, std::move(ranks), std::move(messages), std::move(sums)));
+  OMNIBAL_ASSIGN_OR_RETURN(auto moves, Stream::create());
+  return std::unique_ptr<Transport>(
+      std::make_unique<NcclTransport>(control, queue, std::move(ranks), std::move(messages),
+                                      std::move(sums), std::move(moves)));
 }
 
 } // namespace omnibal::rt::cuda

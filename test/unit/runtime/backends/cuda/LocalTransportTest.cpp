@@ -1,5 +1,6 @@
 #include "runtime/comm/threads/ThreadCommunicator.h"
 #include "test/unit/runtime/backends/cuda/FakeRank.h"
+#include "test/unit/runtime/backends/cuda/Moves.h"
 #include <atomic>
 #include <barrier>
 #include <random>
@@ -108,6 +109,27 @@ TEST(CudaLocalTransport, ReusedBuffersHoldTheRightRound) {
     EXPECT_EQ(fake::mistakes(), Lines{});
     EXPECT_EQ(fake::liveAllocations(), 0);
   }
+}
+
+/// Moves follow each other in the same memory: a missing event shows as another move's numbers.
+TEST(CudaLocalTransport, PartsMoveWhatTheyHave) {
+  for (uint64_t seed = 0; seed < 3; ++seed)
+    for (int parts : {2, 3, 4}) {
+      fake::reset(seed);
+      std::vector<movetest::MoveCase> cases = movetest::plainMoves(parts);
+      const std::vector<movetest::MoveCase> more = movetest::movesOfMicrobatches(parts);
+      cases.insert(cases.end(), more.begin(), more.end());
+      asRanks(parts + 1, [&](int me, FakeRank &rank, Transport &transport) {
+        if (me == 1) // not one of them
+          return;
+        std::vector<int> ranks;
+        for (int each = 0; each <= parts; ++each)
+          if (each != 1)
+            ranks.push_back(each);
+        expectMoves(cases, me > 1 ? me - 1 : me, rank, transport, ranks);
+      });
+      EXPECT_EQ(fake::mistakes(), Lines{});
+    }
 }
 
 TEST(CudaLocalTransport, SumsHaveTheHostsBits) {

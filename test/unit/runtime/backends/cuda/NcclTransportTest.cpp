@@ -3,6 +3,7 @@
 #include "runtime/comm/threads/ThreadCommunicator.h"
 #include "test/support/TemporaryFolder.h"
 #include "test/unit/runtime/backends/cuda/FakeRank.h"
+#include "test/unit/runtime/backends/cuda/Moves.h"
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -70,6 +71,25 @@ protected:
 
 /// Everybody sends to everybody, again and again from the same memory: a missing event shows as
 /// numbers of another round.
+TEST_F(CudaNccl, PartsMoveWhatTheyHave) {
+  for (int parts : {2, 3}) {
+    reset(parts);
+    std::vector<movetest::MoveCase> cases = movetest::plainMoves(parts);
+    const std::vector<movetest::MoveCase> more = movetest::movesOfMicrobatches(parts);
+    cases.insert(cases.end(), more.begin(), more.end());
+    std::vector<int> ranks;
+    for (int each = 0; each <= parts; ++each)
+      if (each != 1)
+        ranks.push_back(each);
+    asRanks(parts + 1, {ranks}, [&](int me, FakeRank &rank, Transport &transport, Communicator &) {
+      if (me != 1)
+        expectMoves(cases, me > 1 ? me - 1 : me, rank, transport, ranks);
+      return Status::ok();
+    });
+    EXPECT_EQ(fake::mistakes(), Lines{});
+  }
+}
+
 TEST_F(CudaNccl, ReusedBuffersHoldTheRightRound) {
   constexpr int ranks = 3, rounds = 8;
   for (uint64_t seed = 0; seed < 4; ++seed) {
