@@ -52,6 +52,7 @@ class LayoutAttrOf<Dialect dialect> : AttrDef<dialect, "Layout"> {
     bool isCopied() const { return getKind() == LayoutKind::Copied; }
     bool isPartial() const { return getKind() == LayoutKind::Partial; }
     bool isSplit() const { return getKind() == LayoutKind::Split; }
+    bool isSplitAlongTokens() const { return isSplit() && getUnitsOf() == UnitsOf::Tokens; }
     /// The layout of the gradient.
     LayoutAttr getDual() const;
     /// The layout in a micro-batch of so many tiles and tokens: units are a number.

@@ -130,10 +130,11 @@ LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 LogicalResult TrainModeAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t number,
                                     StringRef name, int64_t tiles, int64_t tokens,
                                     int64_t microbatches, int64_t steps, StringRef schedule,
-                                    StringRef remat, ArrayAttr options, UnitAttr last) {
-  if (std::min({number, tiles, steps}) < 0 || std::min(tokens, microbatches) < 1)
-    return emitError() << "train_mode_c1: number, tiles and steps must be >= 0, tokens and "
-                          "microbatches >= 1";
+                                    StringRef remat, ArrayAttr options, int64_t degree,
+                                    UnitAttr last) {
+  if (std::min({number, tiles, steps}) < 0 || std::min({tokens, microbatches, degree}) < 1)
+    return emitError() << "train_mode_c1: number, tiles and steps must be >= 0, tokens, "
+                          "microbatches and degree >= 1";
   if (options && !llvm::all_of(options, llvm::IsaPred<StringAttr>))
     return emitError() << "train_mode_c2: options are strings, one a layer";
   return success();

@@ -272,20 +272,24 @@ def TrainModeAttr : AttrDef<Plan_Dialect, "TrainMode"> {
   let description = [{
     A program for several groups of lengths has a training mode for each. `number` counts them from
     0 by ascending caps, `name` is for people. Micro-batches of the mode have at most `tiles` and
-    `tokens`, its steps so many `microbatches`, and an epoch of the data `steps` of them. `remat` and
+    `tokens`, its steps so many `microbatches`, and an epoch of the data `steps` of them. Where
+    `degree` is above 1, so many neighboring replicas run a micro-batch together, as parts of their
+    stage, and sum the gradients of all parameters as replicas do. `remat` and
     `schedule` are what planning may decide (as options of omnibal-search-plan); `options`, where
     present, has what each layer recomputes. `last` marks the mode with the largest caps, at which
     evaluation and prediction run. Stands on a module of layers as `omnibal.train_mode`; the module
     around it, which has nothing else, is the program's.
 
     Constraints:
-    * (train_mode_c1) number, tiles and steps are at least 0, tokens and microbatches at least 1;
+    * (train_mode_c1) number, tiles and steps are at least 0, tokens, microbatches and degree at
+      least 1;
     * (train_mode_c2) `options` are strings.
   }];
   let parameters = (ins "int64_t":$number, StringRefParameter<>:$name, "int64_t":$tiles,
                         "int64_t":$tokens, "int64_t":$microbatches, "int64_t":$steps,
                         StringRefParameter<>:$schedule, StringRefParameter<>:$remat,
                         OptionalParameter<"::mlir::ArrayAttr">:$options,
+                        DefaultValuedParameter<"int64_t", "1">:$degree,
                         OptionalParameter<"::mlir::UnitAttr">:$last);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;

@@ -25,6 +25,18 @@ FailureOr<SmallVector<ModuleOp>> trainModesOf(ModuleOp program) {
   return modes;
 }
 
+void writeMode(ModuleOp module, TrainModeAttr mode) {
+  module->setAttr(trainModeAttrName, mode);
+  if (mode.getDegree() == 1)
+    return;
+  auto of = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+  module->setAttr(clusterAttrName,
+                  ClusterAttr::get(module.getContext(), of.getStages(), of.getMemory(),
+                                   of.getLatency(), of.getBytesPerS(), of.getDataParallel(),
+                                   of.getReplicaLatency(), of.getReplicaBytesPerS(), of.getZero(),
+                                   mode.getDegree()));
+}
+
 std::string modePrefix(ModuleOp module) {
   TrainModeAttr mode = trainModeOf(module);
   return mode ? "length group " + mode.getName().str() + ": " : std::string();

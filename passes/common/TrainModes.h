@@ -22,6 +22,10 @@ inline TrainModeAttr trainModeOf(mlir::ModuleOp module) {
   return module->getAttrOfType<TrainModeAttr>(trainModeAttrName);
 }
 
+/// Makes a module that of a training mode, and where the mode has a degree, replicas of
+/// `omnibal.cluster` parts of their stage; they stay replicas, who hold and sum the same.
+void writeMode(mlir::ModuleOp module, TrainModeAttr mode);
+
 /// "length group 3K: ", as errors about one mode begin; empty for a whole program.
 std::string modePrefix(mlir::ModuleOp module);
 

@@ -49,6 +49,12 @@ SmallVector<std::string> optionsOf(const analysis::Call &call) {
 
 } // namespace
 
+PartsLink linkOfReplicas(ModuleOp module) {
+  auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
+  const planner::Link link{cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
+  return {link, std::nullopt, link};
+}
+
 planner::Link PartsLink::of(int64_t parts) const {
   if (given)
     return *given;
@@ -132,6 +138,8 @@ public:
   CostAnnotator(ModuleOp module, const CostOptions &options)
       : module(module), options(options), builder(module.getContext()) {
     this->options.parts = shard::partsOf(module);
+    if (shard::areReplicas(module))
+      this->options.partsLink = linkOfReplicas(module);
     lowering.target = options.precision.target;
     lowering.compute = options.precision.compute;
     lowering.rowBucket = 1;

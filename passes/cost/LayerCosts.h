@@ -36,6 +36,9 @@ struct PartsLink {
   planner::Link of(int64_t parts) const;
 };
 
+/// That of parts which are replicas (LayerLayouts.h), by `omnibal.cluster`.
+PartsLink linkOfReplicas(mlir::ModuleOp module);
+
 /// What costs depend on besides the model.
 struct CostOptions {
   Precision precision;

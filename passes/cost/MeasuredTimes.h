@@ -16,9 +16,15 @@ public:
       : table(std::move(table)), halves(halves) {}
 
   /// The same tables, for a schedule of its own.
-  MeasuredTimes(const MeasuredTimes &other, bool halves) : table(other.table), halves(halves) {}
-  /// Forgets what was compared: all layers are compared at one load.
-  void restart() { measured = roofline = 0; }
+  MeasuredTimes(const MeasuredTimes &other, bool halves)
+      : table(other.table), halves(halves), assumed(other.assumed) {}
+  /// Forgets what was compared, but for its ratio: all layers are compared at one load.
+  void restart() {
+    assume(scale());
+    measured = roofline = 0;
+  }
+  /// The ratio of layers of which nothing is known: that of others on the same machine.
+  void assume(double ratio) { assumed = ratio; }
   /// Compares what the table knows of these layers with the roofline. Call it with all layers
   /// before the first `of`.
   void compare(const LayerFacts &facts, const LayerTimes &roofline);
@@ -29,8 +35,9 @@ public:
   int64_t actionNs() const { return table.actionNs; }
   /// True if forward and backward, or its halves, were measured.
   bool knows(const LayerFacts &facts) const;
-  /// Measured / roofline, over all functions compared; 1 where nothing is known.
-  double scale() const { return roofline > 0 ? measured / roofline : 1; }
+  /// Measured / roofline, over all functions compared; where nothing is known, what was assumed, or
+  /// 1.
+  double scale() const { return roofline > 0 ? measured / roofline : assumed; }
 
 private:
   /// Nanoseconds at the facts' load, or none.
@@ -42,7 +49,7 @@ private:
 
   Calibration table;
   bool halves;
-  double measured = 0, roofline = 0;
+  double measured = 0, roofline = 0, assumed = 1;
 };
 
 } // namespace omnibal::cost

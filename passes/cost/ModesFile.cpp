@@ -10,13 +10,9 @@ namespace {
 
 rt::Status checkGroup(const rt::LengthGroup &group, const ModeDescription *before,
                       const std::string &where) {
-  if (group.degree > 1)
-    return rt::invalid(where + ": the context-parallel degree is " + std::to_string(group.degree) +
-                       ", but programs have none above 1 yet; give omnibal-batch candidates of "
-                       "degree 1");
-  if (before && before->tokensCap == group.tokensCap)
-    return rt::invalid(where + ": `tokens_cap` is that of \"" + before->name +
-                       "\"; two training modes of a program have different caps");
+  if (before && before->tokensCap == group.tokensCap && before->degree == group.degree)
+    return rt::invalid(where + ": `tokens_cap` and `degree` are those of \"" + before->name +
+                       "\"; two training modes of a program differ in one of them");
   if (before && before->tilesCap > group.tilesCap)
     return rt::invalid(where + ": `tiles_cap` is " + std::to_string(group.tilesCap) +
                        ", less than the " + std::to_string(before->tilesCap) + " of \"" +
@@ -25,9 +21,22 @@ rt::Status checkGroup(const rt::LengthGroup &group, const ModeDescription *befor
   return rt::Status::ok();
 }
 
+/// Ranks have their places in context groups of every size, so each size divides the largest.
+rt::Status checkDegrees(const ModesDescription &of) {
+  int64_t largest = 1;
+  for (const ModeDescription &mode : of.modes)
+    largest = std::max(largest, mode.degree);
+  for (const ModeDescription &mode : of.modes)
+    if (largest % mode.degree != 0)
+      return rt::invalid(of.file + ": length group \"" + mode.name + "\": the `degree` " +
+                         std::to_string(mode.degree) + " does not divide the largest, " +
+                         std::to_string(largest) + "; give omnibal-batch other candidates");
+  return rt::Status::ok();
+}
+
 rt::Result<ModeDescription> describe(const rt::LengthGroup &group, const std::string &where) {
-  ModeDescription mode{
-      group.name, group.tilesCap, group.tokensCap, group.microbatches, group.steps, "", {}};
+  ModeDescription mode{group.name,         group.tilesCap, group.tokensCap, group.degree,
+                       group.microbatches, group.steps,    "",              {}};
   if (group.others.contains("schedule"))
     mode.schedule = group.others["schedule"].get<std::string>();
   if (mode.schedule == "per-step")
@@ -61,6 +70,7 @@ rt::Result<std::optional<ModesDescription>> readModes(const std::string &folder)
     OMNIBAL_ASSIGN_OR_RETURN(ModeDescription mode, describe(group, where));
     result.modes.push_back(std::move(mode));
   }
+  OMNIBAL_RETURN_IF_ERROR(checkDegrees(result));
   return std::optional(std::move(result));
 }
 

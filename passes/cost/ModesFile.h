@@ -19,6 +19,7 @@ namespace omnibal::cost {
 struct ModeDescription {
   std::string name;
   int64_t tilesCap = 0, tokensCap = 0;
+  int64_t degree = 1;             ///< replicas that run a micro-batch together
   int64_t microbatches = 1;       ///< of a step
   int64_t steps = 0;              ///< of the epoch
   std::string schedule;           ///< empty: not given
@@ -38,8 +39,8 @@ struct ModesDescription {
 };
 
 /// Reads groups.json of the folder; none where it has none. Refuses what programs cannot have: a
-/// context-parallel degree above 1, caps on tiles that fall where those on tokens rise, two groups
-/// of the same caps, and a schedule that plans every step by itself.
+/// degree that does not divide the largest one, caps on tiles that fall where those on tokens rise,
+/// two groups of the same caps and degree, and a schedule that plans every step by itself.
 rt::Result<std::optional<ModesDescription>> readModes(const std::string &folder);
 
 /// Returns what tells a model with its stages from others: 32 hexadecimal digits of what its layers

@@ -7,6 +7,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "passes/differentiate/LayerFunctions.h"
+#include "dialects/omnibal/ir/OmnibalPartOps.h"
 #include "dialects/omnibal/ir/RouterLoss.h"
 #include "dialects/omnibal/rules/BFloat16Values.h"
 #include "mlir/IR/IRMapping.h"
@@ -192,11 +193,21 @@ private:
       for (unsigned i = 0, end = outputs.size(); i < end; ++i) {
         OutputKind kind = getOutputKind(layer, i);
         if (kind == OutputKind::Loss)
-          gradients.push_back({nameOf(kind), i, built->loss});
+          gradients.push_back({nameOf(kind), i, asGiven(built->loss, outputs[i])});
         else if (isGivenByBackward(kind)) // a value of the forward
           gradients.push_back({nameOf(kind), i, outputs[i]});
       }
     return success();
+  }
+
+  /// The loss as the layer gives it: parts that have rows of it bring them together.
+  Value asGiven(Value loss, Value output) {
+    auto move = output.getDefiningOp<ReshardOp>();
+    return move && loss.getType() != output.getType()
+               ? ReshardOp::create(builder, move.getLoc(), output.getType(), loss, move.getFrom(),
+                                   move.getTo(), move.getParts(), move.getWhole())
+                     .getResult()
+               : loss;
   }
 
   /// The step's loss is a sum over its tokens until it ends: what the routers' loss counts in it

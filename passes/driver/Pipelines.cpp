@@ -50,12 +50,8 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
   passes.addPass(createAttachCluster(cluster, files));
 }
 
-/// What the parts of a stage do, before costs are stated of it.
-void addLayouts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
-                const PlanningOptions &planning, const SharedFiles &files) {
-  if (planning.ranks > 0 || planning.parts == 1 || planning.layouts.empty() ||
-      planning.layouts == noLayouts)
-    return;
+SearchLayoutsOptions layoutOptions(const CapsOptions &caps, const TargetOptions &target,
+                                   const PlanningOptions &planning) {
   SearchLayoutsOptions search;
   search.tiles = caps.tiles;
   search.tokens = caps.tokens;
@@ -64,7 +60,16 @@ void addLayouts(OpPassManager &passes, const CapsOptions &caps, const TargetOpti
   search.device = planning.device;
   search.cluster = planning.cluster;
   search.price = planning.layoutPrice;
-  addLayoutPasses(passes, planning.layouts, search, files);
+  return search;
+}
+
+/// What the parts of a stage do, before costs are stated of it.
+void addLayouts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
+                const PlanningOptions &planning, const SharedFiles &files) {
+  if (planning.ranks > 0 || planning.parts == 1 || planning.layouts.empty() ||
+      planning.layouts == noLayouts)
+    return;
+  addLayoutPasses(passes, planning.layouts, layoutOptions(caps, target, planning), files);
 }
 
 void addCosts(OpPassManager &passes, const CapsOptions &caps, const TargetOptions &target,
@@ -169,12 +174,15 @@ void addModes(OpPassManager &passes, const CompileOptions &options,
   split.schedule = options.schedule;
   split.remat = options.remat;
   passes.addPass(createSplitModes(split));
+  // What ranks of a context group do; without one nothing.
+  addLayoutPasses(passes.nest<ModuleOp>(), searchedLayouts,
+                  layoutOptions(options, options, options), files);
   addCosts(passes, options, options, options, share(record, &CompileRecord::costs), files);
   // All modes together, because they share their cuts.
-  SearchModePlansOptions search;
-  search.method = options.method;
-  search.plan = options.plan;
-  passes.addPass(createSearchModePlans(search, share(record, &CompileRecord::plans)));
+  SearchModePlansOptions plans;
+  plans.method = options.method;
+  plans.plan = options.plan;
+  passes.addPass(createSearchModePlans(plans, share(record, &CompileRecord::plans)));
   buildProgramPipeline(passes.nest<ModuleOp>());
 }
 

@@ -46,8 +46,7 @@ private:
   /// Where parts differ, each lays out the stages for itself, and the list has a stage's parts one
   /// after the other.
   FailureOr<std::vector<rt::Stage>> layOutParts() {
-    const auto apart = static_cast<int64_t>(modes.front().calleesOfParts.size());
-    const int64_t parts = std::max<int64_t>(1, apart);
+    const int64_t parts = partsApart();
     std::vector<rt::Stage> list(plan().getStages() * parts);
     for (int64_t part = 0; part < parts; ++part) {
       std::vector<rt::Stage> stages(plan().getStages());
@@ -57,8 +56,8 @@ private:
       }
       for (layout::ProgramParts &mode : modes) {
         mode.part = part;
-        if (apart > 0)
-          mode.callees = mode.calleesOfParts[part];
+        if (const size_t own = mode.calleesOfParts.size(); own > 0)
+          mode.callees = mode.calleesOfParts[part % own];
       }
       if (failed(layout::layOutProgram(modes, stages)))
         return failure();
@@ -68,6 +67,15 @@ private:
       }
     }
     return list;
+  }
+
+  /// How many lists of stages there are: of a stage's parts, or the ranks of the largest context
+  /// group.
+  int64_t partsApart() const {
+    size_t parts = 1;
+    for (const layout::ProgramParts &mode : modes)
+      parts = std::max(parts, mode.calleesOfParts.size());
+    return static_cast<int64_t>(parts);
   }
 
   PlanAttr plan() const { return modes.front().schedule.plan; }
@@ -87,6 +95,7 @@ private:
         ofMode.tilesCap = attribute.getTiles();
         ofMode.tokensCap = attribute.getTokens();
         train.name = attribute.getName();
+        train.degree = static_cast<int32_t>(attribute.getDegree());
       }
       train.tilesCap = ofMode.tilesCap;
       train.tokensCap = ofMode.tokensCap;
@@ -122,8 +131,7 @@ private:
       return llvm::map_to_vector(each.calls, [](const analysis::Call &call) { return call.chunk; });
     };
     if (own.getStages() != first.getStages() || own.getDataParallel() != first.getDataParallel() ||
-        own.getParts() != first.getParts() || own.getChunkStages() != first.getChunkStages() ||
-        chunksOf(parts.graph) != chunksOf(modes.front().graph))
+        own.getChunkStages() != first.getChunkStages() || chunksOf(parts.graph) != chunksOf(modes.front().graph))
       return mode.emitError(modePrefix(mode))
              << "`omnibal.plan` and the chunks of its layers are not those of "
              << trainModes.front().name << "; all training modes have the same cuts";
@@ -143,7 +151,8 @@ private:
     program.stages = static_cast<int32_t>(plan().getStages());
     program.dataParallel = static_cast<int32_t>(plan().getDataParallel());
     static_assert(mostParts == rt::mostParts);
-    program.modelParallel = static_cast<int32_t>(plan().getParts());
+    if (llvm::all_of(trainModes, [](const rt::TrainMode &mode) { return mode.degree == 1; }))
+      program.modelParallel = static_cast<int32_t>(plan().getParts());
     program.zero = static_cast<int32_t>(plan().getZero());
     program.optimizer = optimizerOf(module);
     program.averages = keepsAverages(module);

@@ -44,7 +44,7 @@ LogicalResult CalleeLowering::lower() {
     for (LayerFnOp callee : call.callees())
       runs[callee.getSymName().str()].insert(ofChunk.begin(), ofChunk.end());
   }
-  if (shard::hasPartsApart(module))
+  if (shard::hasPartsApart(module) || shard::areReplicas(module))
     parts.calleesOfParts.resize(parts.schedule.plan.getParts());
   std::map<std::string, layout::CalleeFunctions> done;
   auto lowerOnce = [&](LayerFnOp callee, int64_t chunk) -> FailureOr<layout::CalleeFunctions> {

@@ -176,6 +176,10 @@ void layOutPersistent(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &
 
   for (rt::Stage &stage : stages) {
     int64_t offset = 0;
+    if (modes.front().parts->schedule.plan.getZero() > 0)
+      divideBuckets(*modes.front().parts, *modes.front().memory, stage);
+    assignParameterOffsets(stage, *modes.front().parts, offset);
+    // Behind parameters, which lie alike for all ranks of a context group, as constants may not.
     for (rt::Constant &constant : stage.constants) {
       constant.offset = offset;
       int64_t count = 1;
@@ -183,9 +187,6 @@ void layOutPersistent(llvm::ArrayRef<ModeMemory> modes, std::vector<rt::Stage> &
         count *= size;
       offset = alignUp(offset + count * rt::byteSize(constant.dtype));
     }
-    if (modes.front().parts->schedule.plan.getZero() > 0)
-      divideBuckets(*modes.front().parts, *modes.front().memory, stage);
-    assignParameterOffsets(stage, *modes.front().parts, offset);
     stage.persistentBytes = offset;
   }
 }

@@ -1,8 +1,10 @@
 #include "passes/plan/LengthGroupSearch.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
+#include "passes/common/TrainModes.h"
 #include "passes/cost/MeasuredTimes.h"
 #include "passes/cost/ModesFile.h"
+#include "passes/plan/PartCopies.h"
 #include "passes/plan/SearchPlan.h"
 #include "runtime/batching/io/LengthsCsv.h"
 #include "runtime/batching/lengths/Candidates.h"
@@ -100,6 +102,10 @@ private:
     if (!cluster)
       return module.emitError() << passName << ": the module has no omnibal.cluster; run "
                                 << "omnibal-attach-cluster before";
+    if (cluster.getParts() > 1 && request.degrees.back() > 1)
+      return module.emitError() << passName << ": replicas that run a micro-batch together do not "
+                                << "go together with " << cluster.getParts()
+                                << " parts of a stage (--model-parallel)";
     stages = static_cast<int32_t>(cluster.getStages());
     replicas = static_cast<int32_t>(cluster.getDataParallel());
     auto read = rt::readLengthsCsv(request.lengths);
@@ -108,7 +114,8 @@ private:
     lengths = *std::move(read);
     auto groups = rt::candidatesOfData(
         lengths, replicas, stages,
-        rt::tokensOfStep(lengths, request.tokensPerStep, request.microbatches, replicas));
+        rt::tokensOfStep(lengths, request.tokensPerStep, request.microbatches, replicas),
+        request.degrees);
     if (!groups)
       return emitError(UnknownLoc::get(module.getContext()),
                        request.lengths + ": " + groups.status().message());
@@ -122,39 +129,80 @@ private:
     return success();
   }
 
-  /// The functions of the layers are made once; their costs are those of every candidate: bytes at
-  /// its caps, times of a full group of the samples that it holds.
   LogicalResult makeCosts() {
-    OwningOpRef<ModuleOp> scratch = module.clone();
-    auto model = cost::CostModel::build(*scratch, costs);
-    if (failed(model))
-      return failure();
     for (Planned &each : planned) {
-      const cost::MicrobatchLoad load =
-          loadOf(static_cast<double>(each.group.tilesCap),
-                 static_cast<double>(each.group.tokensCap), each.held);
-      const planner::ModeLoad mean = planner::meanGroup(
-          each.group, {each.held.tiles, each.held.tokens, each.held.squaredTokens});
-      if (failed((*model)->annotate(load, loadOf(mean.tiles, mean.tokens, each.held))))
+      auto shape = modelOf(each.group);
+      if (failed(shape) || failed(makeCosts(each, **shape)))
         return failure();
-      auto problem = readProblem(*scratch, passName);
-      if (failed(problem))
-        return failure();
-      problem->schedule = request.schedule;
-      problem->microbatches = each.group.microbatches;
-      planner::LengthCandidate candidate{each.group, {*std::move(problem), {}, {}, actionNs()}, {}};
-      candidate.mode.full = {static_cast<double>(load.tiles), static_cast<double>(load.tokens),
-                             static_cast<double>(load.squares())};
-      for (const std::vector<cost::LayerTerms> &layer : (*model)->terms()) {
-        auto &options = candidate.mode.times.emplace_back();
-        for (const cost::LayerTerms &option : layer)
-          options.push_back(
-              {timeOf(option.forward, each.held), timeOf(option.backward, each.held)});
-      }
-      candidates.push_back(std::move(candidate));
-      each.module = scratch->clone();
     }
-    functionsDigest = (*model)->digest();
+    return success();
+  }
+
+  /// The functions of the layers, made once for all candidates whose ranks do the same.
+  struct SharedModel {
+    int64_t degree;
+    std::vector<Attribute> layouts; ///< and all else that ops have
+    OwningOpRef<ModuleOp> module;
+    std::unique_ptr<cost::CostModel> costs;
+  };
+
+  /// The model as it is, or as replicas of a context group run it at the candidate's caps.
+  FailureOr<SharedModel *> modelOf(const rt::LengthGroup &group) {
+    auto equal = [&](const std::vector<Attribute> *layouts) {
+      return llvm::find_if(models, [&](const std::unique_ptr<SharedModel> &known) {
+        return known->degree == group.degree && (!layouts || known->layouts == *layouts);
+      });
+    };
+    if (auto known = equal(nullptr); group.degree == 1 && known != models.end())
+      return known->get();
+    auto made = std::make_unique<SharedModel>();
+    made->degree = group.degree;
+    made->module = module.clone();
+    if (group.degree > 1) {
+      writeMode(*made->module,
+                TrainModeAttr::get(module.getContext(), 0, group.name, group.tilesCap,
+                                   group.tokensCap, group.microbatches, 0, request.schedule, "auto",
+                                   ArrayAttr(), group.degree, UnitAttr()));
+      if (failed(request.addLayouts(*made->module)))
+        return failure();
+      made->layouts = attributesIn(*made->module);
+      if (auto known = equal(&made->layouts); known != models.end())
+        return known->get();
+    }
+    auto built = cost::CostModel::build(*made->module, costs);
+    if (failed(built))
+      return failure();
+    made->costs = std::move(*built);
+    models.push_back(std::move(made));
+    return models.back().get();
+  }
+
+  /// Bytes at the caps, times of a full group of the samples that the candidate holds.
+  LogicalResult makeCosts(Planned &each, SharedModel &model) {
+    const cost::MicrobatchLoad load =
+        loadOf(static_cast<double>(each.group.tilesCap), static_cast<double>(each.group.tokensCap),
+               each.held);
+    const planner::ModeLoad mean = planner::meanGroup(
+        each.group, {each.held.tiles, each.held.tokens, each.held.squaredTokens});
+    if (failed(model.costs->annotate(load, loadOf(mean.tiles, mean.tokens, each.held))))
+      return failure();
+    if (functionsDigest.empty() && model.degree == 1)
+      functionsDigest = model.costs->digest();
+    auto problem = readProblem(*model.module, passName);
+    if (failed(problem))
+      return failure();
+    problem->schedule = request.schedule;
+    problem->microbatches = each.group.microbatches;
+    planner::LengthCandidate candidate{each.group, {*std::move(problem), {}, {}, actionNs()}, {}};
+    candidate.mode.full = {static_cast<double>(load.tiles), static_cast<double>(load.tokens),
+                           static_cast<double>(load.squares())};
+    for (const std::vector<cost::LayerTerms> &layer : model.costs->terms()) {
+      auto &options = candidate.mode.times.emplace_back();
+      for (const cost::LayerTerms &option : layer)
+        options.push_back({timeOf(option.forward, each.held), timeOf(option.backward, each.held)});
+    }
+    candidates.push_back(std::move(candidate));
+    each.module = model.module->clone();
     return success();
   }
 
@@ -288,8 +336,9 @@ private:
       return rt::Status::ok();
     rt::LengthGroups file = shape;
     file.groups.clear();
-    file.others = {{"model", cost::modelDigest(functionsDigest, report.cuts)},
-                   {"cuts", report.cuts}};
+    if (!functionsDigest.empty()) // of degree 1
+      file.others["model"] = cost::modelDigest(functionsDigest, report.cuts);
+    file.others["cuts"] = report.cuts;
     for (size_t m = 0; m < planned.size(); ++m) {
       if (!planned[m].plan)
         continue;
@@ -312,6 +361,7 @@ private:
   rt::LengthGroups shape;
   std::vector<Planned> planned;                     ///< by candidate
   std::vector<planner::LengthCandidate> candidates; ///< by candidate
+  std::vector<std::unique_ptr<SharedModel>> models;
   std::string functionsDigest;
   LengthGroupReport report;
 };

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/cost/LayerCosts.h"
+#include <functional>
 
 namespace omnibal::plan {
 
@@ -13,6 +14,9 @@ struct LengthGroupRequest {
   int64_t tokensPerStep = 0; ///< 0: those of `microbatches` full ones of the longest sample
   int64_t microbatches = 4;
   std::string schedule = "1f1b"; ///< gpipe | 1f1b
+  std::vector<int64_t> degrees = {1}; ///< replicas that may run a micro-batch together
+  /// Writes the layouts of a module whose `omnibal.train_mode` has a degree above 1.
+  std::function<llvm::LogicalResult(mlir::ModuleOp)> addLayouts;
 };
 
 /// A candidate as people want to know it.

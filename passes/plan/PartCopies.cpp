@@ -9,14 +9,14 @@ namespace {
 
 constexpr llvm::StringLiteral passName = "omnibal-search-ranks";
 
+} // namespace
+
 std::vector<Attribute> attributesIn(ModuleOp module) {
   std::vector<Attribute> all;
   for (Operation &top : *module.getBody())
     top.walk([&](Operation *op) { all.push_back(op->getAttrDictionary()); });
   return all;
 }
-
-} // namespace
 
 void PartCopy::emitSaid(MLIRContext *context) {
   for (Diagnostic &each : said)

@@ -27,6 +27,9 @@ struct PartsPasses {
   bool mayFail = true;
 };
 
+/// All that ops in a module have: modules that differ in nothing else are equal if these are.
+std::vector<mlir::Attribute> attributesIn(mlir::ModuleOp module);
+
 struct PartCopy {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< null: parts cannot run the model
   planner::Problem problem;                 ///< of all ranks, undivided

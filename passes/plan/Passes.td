@@ -39,7 +39,8 @@ def SplitModes : Pass<"omnibal-split-modes", "::mlir::ModuleOp"> {
     `omnibal.train_mode`; where the file has cuts, the module around them gets
     `omnibal.given_cuts`. Passes over layers then run on each mode, nested. Fails on length groups
     for other numbers of stages or replicas, or of another model, and on what programs cannot have
-    (a context-parallel degree above 1).
+    (degrees of which one does not divide the largest). Replicas that run a micro-batch of a mode
+    together become parts in its `omnibal.cluster`.
   }];
   let options = [
     Option<"batches", "batches", "std::string", "\"\"", "Folder of omnibal-batch --length-groups">,
@@ -73,7 +74,8 @@ def SearchLengthGroups : Pass<"omnibal-search-length-groups", "::mlir::ModuleOp"
   let summary = "Finds the length groups that a model may be trained with, and what each costs";
   let description = [{
     Input: form L with a loss and `omnibal.cluster` (omnibal-attach-cluster). Makes candidates of
-    `lengths`: packing lengths with caps and micro-batches. Plans each at its caps, with the least
+    `lengths`: packing lengths with caps, degrees and micro-batches. For each degree above 1 it
+    searches what replicas that run a micro-batch together do. Plans each candidate at its caps, with the least
     recomputation that fits; chooses cuts that all share, by the predicted time of an epoch; and
     writes `output` (`omnibal.length-groups/1`, which omnibal-batch reads). The module stays as it
     is. Groups that an epoch would have and whose stages wait for more than 30 % of a step get a
@@ -82,7 +84,8 @@ def SearchLengthGroups : Pass<"omnibal-search-length-groups", "::mlir::ModuleOp"
   let options = [
     Option<"lengths", "lengths", "std::string", "\"\"", "Lengths of the samples (CSV)">,
     Option<"output", "output", "std::string", "\"\"", "File to write; empty: none">,
-    ListOption<"degrees", "degrees", "int64_t", "Ranks that may share a sample; only 1 is known">,
+    ListOption<"degrees", "degrees", "int64_t",
+               "Replicas that may run a micro-batch together; none: 1">,
     Option<"tokensPerStep", "tokens-per-step", "int64_t", "0",
            "Tokens of a step, about; 0: those of `microbatches` of the longest sample a replica">,
     Option<"microbatches", "microbatches", "int64_t", "4",

@@ -3,9 +3,11 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Pass/PassManager.h"
 #include "passes/cost/CostInputs.h"
 #include "passes/plan/LengthGroupSearch.h"
 #include "passes/plan/Passes.h"
+#include "passes/shard/search/Passes.h"
 
 using namespace mlir;
 
@@ -42,6 +44,11 @@ struct SearchLengthGroups : impl::SearchLengthGroupsBase<SearchLengthGroups> {
     request.tokensPerStep = tokensPerStep;
     request.microbatches = microbatches;
     request.schedule = schedule;
+    if (!degrees.empty())
+      request.degrees = {degrees.begin(), degrees.end()};
+    llvm::sort(request.degrees);
+    request.degrees.erase(llvm::unique(request.degrees), request.degrees.end());
+    request.addLayouts = [&](ModuleOp module) { return addLayouts(module); };
     FailureOr<plan::LengthGroupReport> found =
         plan::searchLengthGroups(getOperation(), costs, request);
     if (failed(found))
@@ -51,6 +58,21 @@ struct SearchLengthGroups : impl::SearchLengthGroupsBase<SearchLengthGroups> {
   }
 
 private:
+  static int64_t mostOf(llvm::ArrayRef<int64_t> numbers) {
+    return numbers.empty() ? 1 : *llvm::max_element(numbers);
+  }
+
+  LogicalResult addLayouts(ModuleOp module) {
+    SearchLayoutsOptions options;
+    options.target = target;
+    options.compute = compute;
+    options.device = device;
+    options.cluster = cluster;
+    PassManager passes(&getContext());
+    addLayoutPasses(passes, searchedLayouts, options, files);
+    return passes.run(module);
+  }
+
   rt::Status readOptions() {
     const std::string name = "omnibal-search-length-groups";
     if (lengths.empty())
@@ -63,9 +85,10 @@ private:
                          "not for `" +
                          schedule + "`");
     for (int64_t degree : degrees)
-      if (degree != 1)
+      if (degree < 1 || degree > mostParts || mostOf(degrees) % degree != 0)
         return rt::invalid(name + ": degree " + std::to_string(degree) +
-                           ": a sample is not divided over ranks yet; the only degree is 1");
+                           ": degrees are from 1 to " + std::to_string(mostParts) +
+                           ", and each divides the largest");
     if (calibration.empty() && device.empty())
       return rt::invalid(name + ": length groups are chosen by time, which is not measured here: "
                                 "give --calibration, or name a --device whose peaks stand for it");

@@ -45,7 +45,7 @@ struct SplitModes : impl::SplitModesBase<SplitModes> {
     OpBuilder builder = OpBuilder::atBlockEnd(program.getBody());
     for (size_t number = 0; number < described.modes.size(); ++number) {
       auto mode = cast<ModuleOp>(builder.clone(**whole));
-      mode->setAttr(trainModeAttrName, attributeOf(number));
+      writeMode(mode, attributeOf(number));
     }
     if (!described.cuts.empty())
       program->setAttr(givenCutsAttrName, builder.getDenseI64ArrayAttr(described.cuts));
@@ -73,6 +73,11 @@ private:
                   llvm::Twine(cluster.getDataParallel()) + "; compile with --data-parallel " +
                   llvm::Twine(described.replicas) +
                   " or run omnibal-batch with other length groups");
+    for (const cost::ModeDescription &mode : described.modes)
+      if (mode.degree > 1 && cluster.getParts() > 1)
+        return fail("length group " + mode.name + " has a `degree` of " +
+                    llvm::Twine(mode.degree) + ", which does not go together with " +
+                    llvm::Twine(cluster.getParts()) + " parts of a stage (--model-parallel)");
     int64_t layers = 0;
     program.walk([&](LayerOp) { ++layers; });
     if (!described.cuts.empty() &&
@@ -101,7 +106,8 @@ private:
                               mode.tokensCap, mode.microbatches, mode.steps,
                               mode.schedule.empty() ? StringRef(schedule)
                                                     : StringRef(mode.schedule),
-                              remat, options, isLast ? builder.getUnitAttr() : UnitAttr());
+                              remat, options, mode.degree,
+                              isLast ? builder.getUnitAttr() : UnitAttr());
   }
 
   cost::ModesDescription described;

@@ -204,7 +204,7 @@ FailureOr<OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &c
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(layer.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(scratch->getBody());
   PartChoice summed = choice;
-  summed.sumsGradients = true;
+  summed.sumsGradients = !areReplicas(layer->getParentOfType<ModuleOp>());
   FailureOr<func::FuncOp> body = applyLayouts(builder, layer, "part", summed);
   if (failed(body))
     return failure();

@@ -26,7 +26,8 @@ llvm::FailureOr<mlir::func::FuncOp> applyLayouts(mlir::OpBuilder &builder, Layer
                                                  llvm::StringRef name, const PartChoice &choice);
 
 /// The same as a layer of its own, which is in no block: what a part runs in place of `layer`, with
-/// the gradients of all parameters summed. Its operands are those of `layer`, although its body's
+/// the gradients of all parameters summed, unless parts are replicas, which sum them at the end of
+/// a step. Its operands are those of `layer`, although its body's
 /// arguments have the part's types.
 llvm::FailureOr<mlir::OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice);
 

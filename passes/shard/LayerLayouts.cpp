@@ -2,6 +2,7 @@
 #include "passes/shard/LayerLayouts.h"
 #include "dialects/omnibal/ir/Layouts.h"
 #include "dialects/omnibal/ir/OmnibalPartOps.h"
+#include "dialects/omnibal/ir/QuantizedTensor.h"
 
 using namespace mlir;
 
@@ -66,6 +67,11 @@ int64_t partsOf(ModuleOp module) {
   return cluster ? cluster.getParts() : 1;
 }
 
+bool areReplicas(ModuleOp module) {
+  auto mode = module->getAttrOfType<TrainModeAttr>(trainModeAttrName);
+  return mode && mode.getDegree() > 1;
+}
+
 bool hasPartsApart(ModuleOp module) {
   if (partsOf(module) == 1)
     return false;
@@ -89,7 +95,8 @@ SymbolicShape shapeOf(Value value) {
 
 bool areAlike(RankedTensorType type, LayoutAttr one, LayoutAttr other) {
   auto isAll = [](LayoutAttr each) { return each.isWhole() || each.isCopied(); };
-  return one == other || (!isa<FloatType>(type.getElementType()) && isAll(one) && isAll(other));
+  const bool hasGradient = isa<FloatType>(type.getElementType()) && !isQuantized(type);
+  return one == other || (!hasGradient && isAll(one) && isAll(other));
 }
 
 /// What a part sends of a value of k^2 elements.

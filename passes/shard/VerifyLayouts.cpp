@@ -8,8 +8,9 @@
 //              layers that make and read a value agree, and what others read is whole
 //   layout_c5  a parameter is read as it is held, whole if it is copied, partial if it is whole,
 //              anyhow if it is whole and the reader has no gradient; omnibal.held is whole, copied
-//              or a split that fits
-//   layout_c6  losses and predictions are made and given whole or split along tokens
+//              or a split that fits; where parts are replicas it is copied, and layers have layouts
+//   layout_c6  losses and predictions are made whole or split along tokens, and given whole or as
+//              they are made
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
@@ -126,10 +127,11 @@ LogicalResult LayerCheck::checkLoss() {
         made ? (*findLayouts(made.getOwner(), layoutsAttrName,
                              made.getOwner()->getNumResults()))[made.getResultNumber()]
              : border;
-    const bool isRows = border.isSplit() && border.getUnitsOf() == UnitsOf::Tokens;
-    if (layout != border || !(border.isWhole() || isRows)) // layout_c6
+    const bool isMadeWell = layout.isWhole() || layout.isSplitAlongTokens();
+    if (!isMadeWell || !(border.isWhole() || border == layout)) // layout_c6
       return layer.emitOpError() << "layout_c6: output " << i << " (" << names[i]
-                                 << ") must be made and given whole or split along tokens, not "
+                                 << ") must be made whole or split along tokens, and given whole "
+                                    "or as it is made, not "
                                  << layout << " and " << border;
   }
   return success();
@@ -159,11 +161,26 @@ LogicalResult checkBetween(LayerOp layer) {
   return success();
 }
 
+/// Their gradients are summed over all replicas, whoever has made how much of them.
+LogicalResult checkReplicas(LayerOp layer) {
+  if (!hasLayouts(layer))
+    return layer.emitOpError() << "needs layouts: the parts that run it are replicas, which sum "
+                                  "what each of them has of gradients";
+  for (auto [i, parameter] : llvm::enumerate(layer.getParameters()))
+    if (auto held = findHeld(parameter); !held || !held->isCopied()) // layout_c5
+      return layer.emitOpError() << "layout_c5: holds parameter " << i
+                                 << " otherwise than copied, but its parts are replicas";
+  return success();
+}
+
 struct VerifyLayoutsPass : omnibal::impl::VerifyLayoutsBase<VerifyLayoutsPass> {
   void runOnOperation() override {
-    WalkResult result = getOperation().walk([](LayerOp layer) {
-      const bool isWrong =
-          (hasLayouts(layer) && failed(LayerCheck(layer).run())) || failed(checkBetween(layer));
+    auto module = dyn_cast<ModuleOp>(getOperation());
+    const bool ofReplicas = module && areReplicas(module);
+    WalkResult result = getOperation()->walk([&](LayerOp layer) {
+      const bool isWrong = (ofReplicas && failed(checkReplicas(layer))) ||
+                           (hasLayouts(layer) && failed(LayerCheck(layer).run())) ||
+                           failed(checkBetween(layer));
       return isWrong ? WalkResult::interrupt() : WalkResult::skip();
     });
     if (result.wasInterrupted())

@@ -24,7 +24,7 @@ std::vector<StepShape> trainShapes(const Program &program);
 
 struct DataLoaderOptions {
   std::vector<StepShape> shapes; ///< by number of the steps' mode
-  int32_t dataParallel = 1, replica = 0;
+  int32_t replica = 0; ///< as StepSource::reader() takes it
   bool pixels = true; ///< whether this stage reads pixel_values
   int threads = 1;    ///< that read and decode
   std::chrono::milliseconds deadline{600'000};

@@ -52,7 +52,11 @@ private:
   std::byte *address(const PreparedBinding &b, Unit unit, const TileRange &tiles,
                      const RunLoad &load) const;
   SymbolValues symbolsOf(int64_t tiles, int64_t tokens) const {
-    return SymbolValues::of(tiles, tokens, place.part, program.modelParallel);
+    return SymbolValues::of(tiles, tokens, prepared.part, prepared.parts);
+  }
+  /// N of a message: the micro-batch's own, but a part's share is one of all rows of kernels.
+  int64_t rowsSent(const Piece &piece, const PackedMicrobatch &batch) const {
+    return isOwn(piece.shape) ? prepared.rows(batch.tokens) : batch.tokens;
   }
   /// N as regions are sized for it.
   RunLoad regionLoad(const PackedMicrobatch &batch) const {

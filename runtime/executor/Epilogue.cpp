@@ -89,7 +89,8 @@ Status Executor::waitForSums() {
 Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &options,
                              StepUnderWay &step) {
   const double coefficient = loaded.program.info.routerLossCoefficient;
-  const int32_t replicas = loaded.program.dataParallel;
+  const std::string mode = trainModeName(options.mode);
+  const int32_t replicas = loaded.program.dataRanks(mode);
   const bool bySamples = options.bySamples && replicas > 1;
   impl->replicaWeight = 1;
   if (coefficient == 0 && !bySamples)
@@ -105,7 +106,9 @@ Status Executor::weighLosses(MicrobatchSource &source, const StepOptions &option
     counts[Samples] += static_cast<double>(batch->samples());
   }
   const double own = counts[Samples];
-  if (replicas > 1)
+  if (theReplica % loaded.program.degreeOf(mode) != 0) // the first of a context group counts
+    counts.assign(Counts, 0);
+  if (loaded.program.dataParallel > 1)
     OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(counts), ranksOfReplicas()));
   if (bySamples && own > 0)
     impl->replicaWeight = counts[Samples] / (replicas * own);
@@ -124,9 +127,9 @@ Status Executor::countRun(MicrobatchSource &source, const StepOptions &options,
   const PreparedMode &prepared = impl->modes.at(trainModeName(options.mode));
   for (int32_t m = 0; m < prepared.mode->microbatches; ++m) {
     OMNIBAL_ASSIGN_OR_RETURN(const PackedMicrobatch *batch, source.get(m));
-    if (thePart == 0 || loaded.program.hasOwnParts()) // else the others do the same
-      counts[Flops] += impl->work->of(prepared.calls[m], *batch);
-    if (theStage != 0 || thePart != 0)
+    if (prepared.part == 0 || !prepared.meeting.empty()) // else the others do the same
+      counts[Flops] += prepared.work->of(prepared.calls[m], *batch);
+    if (theStage != 0 || prepared.part != 0)
       continue;
     counts[Labels] += static_cast<double>(batch->labelTokens);
     counts[Losses] += static_cast<double>(batch->losses());

@@ -46,6 +46,7 @@ Status Executor::runPlan(const std::string &modeName, const RunPlan &plan,
   auto found = impl->modes.find(modeName);
   const PreparedMode &prepared = found->second;
   impl->startRun();
+  device.functions.meetWith(prepared.meeting);
   Backend &backend = *device.backend;
   ActionRun run(loaded, prepared, plan, completions, *impl, device.functions, *device.pool, backend,
                 *device.transport, device.arena->data(), RankPlace{theReplica, theStage, thePart},
@@ -175,6 +176,8 @@ Result<StepResult> Executor::finishStep() {
     return std::move(status).context("rank " + std::to_string(communicator.rank()) + ", " +
                                      stepForPeople(step.step));
   OMNIBAL_RETURN_IF_ERROR(measure(step));
+  if (Status status = checkCopies(); !status)
+    return std::move(status).context(stepForPeople(step.step));
   return step.result;
 }
 

@@ -29,7 +29,9 @@ class StepPlans; // runtime/schedule/StepPlans.h
 
 struct ExecutorOptions {
   int threads = 1;
-  bool guarded = false; ///< the arena; guards are checked after every action
+  /// The arena; guards are checked after every action, and after every step whether ranks that hold
+  /// the same parameter have the same bits of it.
+  bool guarded = false;
   /// The backend of the program's target; it outlives the executor.
   BackendKind *backend = &hostBackendKind();
   int localRank = -1; ///< as in BackendOptions
@@ -131,7 +133,9 @@ struct OptimizerState {
   CodedMoment coded1 = {}, coded2 = {};
 };
 
-struct StepUnderWay; // ExecutorInternal.h
+// ExecutorInternal.h
+struct PreparedMode;
+struct StepUnderWay;
 
 class Executor {
 public:
@@ -201,6 +205,11 @@ public:
 
   int stage() const { return theStage; }
   int replica() const { return theReplica; }
+  /// Of the ranks of its stage that have micro-batches of their own in a mode, the one that has
+  /// this rank's.
+  int dataRank(const std::string &mode) const {
+    return theReplica / loaded.program.degreeOf(mode);
+  }
   /// Of the ranks that run the replica's stage together, which have equal values.
   int part() const { return thePart; }
   /// Whether this is the first of the ranks that hold its stage: it reads and writes for all.
@@ -246,7 +255,10 @@ private:
   Executor(const LoadedProgram &program, Communicator &communicator, const ExecutorOptions &options,
            Device device);
 
+  void joinParts(const std::string &name, PreparedMode &prepared);
   Status connect();
+  /// Where guards are checked: whether all ranks that hold a parameter have the same bits of it.
+  Status checkCopies();
   Status loadParameters(const TensorFiles &weights, const AdapterStart &adapters);
   Status loadConstants();
   Status zeroState();

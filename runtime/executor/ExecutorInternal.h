@@ -42,6 +42,11 @@ struct PreparedPhase {
 
 struct PreparedMode {
   const Mode *mode = nullptr;
+  /// Which of the ranks that run a micro-batch of the mode together this one is, and of how many.
+  int32_t part = 0, parts = 1;
+  /// Whom its moves are with, in the order of their parts; none: it makes none.
+  std::vector<int> meeting;
+  std::shared_ptr<const ModelWork> work; ///< what this rank counts of the model's operations
   /// Kernels run for N rounded up to a multiple of this: the program's row bucket, or 1 if a
   /// message or a result has its tokens in a dimension other than the leading one.
   int64_t rowBucket = 1;
@@ -53,8 +58,8 @@ struct PreparedMode {
 };
 
 /// The sets of ranks that have something to tell each other: for each part, the stages of each
-/// shared parameter and the replicas of each stage; and where there are several parts, all that
-/// hold a stage.
+/// shared parameter and the replicas of each stage; where there are several parts, all that hold a
+/// stage; and the parts, and context groups of each degree, that make moves.
 RankGroups rankGroups(const Program &program);
 PreparedMode prepareMode(const Program &program, const Stage &stage, const Mode &mode,
                          std::byte *arena);
@@ -91,7 +96,6 @@ struct Executor::Impl {
   std::map<std::string, PreparedMode> modes;
   std::unique_ptr<StepRuns> stepRuns; ///< where steps of mode "train" are planned one by one
   CapturedGraphs graphs;
-  std::optional<ModelWork> work;
   std::vector<int32_t> rates; ///< of the stage's parameters, in UpdateOptions::rates
 
   struct Note {

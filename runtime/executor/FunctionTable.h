@@ -21,13 +21,11 @@ public:
   static Result<FunctionTable> prepare(const LoadedProgram &program,
                                        const std::vector<int32_t> &used, Backend &backend);
 
-  /// Whom this rank's moves are with: the parts of its stage, in their order, and the transport
-  /// that performs them. Without one moves leave zeros: a rank that is measured alone does not
-  /// wait.
-  void meetOver(Transport &transport, std::vector<int> ranks) {
-    meeting = &transport;
-    parts = std::move(ranks);
-  }
+  /// What performs this rank's moves. Without one they leave zeros: a rank that is measured alone
+  /// does not wait.
+  void meetOver(Transport &transport) { meeting = &transport; }
+  /// Whom the moves of what runs next are with, in the order of their parts; `ranks` stays.
+  void meetWith(std::span<const int> ranks) { parts = ranks; }
   void goAlone(bool alone) { isAlone = alone; }
 
   /// Keys of a sample's earlier tokens, and where a function is called.
@@ -64,7 +62,7 @@ private:
 
   std::vector<Prepared> functions;
   Transport *meeting = nullptr;
-  std::vector<int> parts;
+  std::span<const int> parts;
   bool isAlone = false;
 };
 

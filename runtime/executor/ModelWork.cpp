@@ -205,11 +205,11 @@ double workOf(const Function &function, const KernelCall &call, const OwnMicroba
 
 } // namespace
 
-ModelWork::ModelWork(const Program &program, const Stage *own)
-    : part(own ? own->part : 0), parts(own ? program.modelParallel : 1) {
+ModelWork::ModelWork(const Program &program, const Stage *own, int32_t parts)
+    : part(own ? own->part % parts : 0), parts(own ? parts : 1) {
   for (const Function &function : program.functions)
     counted.push_back({&function, callsOf(function)});
-  if (own && own->part > 0)
+  if (part > 0)
     leaveOutAlike(program, *own);
 }
 
@@ -217,6 +217,8 @@ ModelWork::ModelWork(const Program &program, const Stage *own)
 void ModelWork::leaveOutAlike(const Program &program, const Stage &part) {
   for (const auto &[name, mode] : part.modes)
     for (const Chunk &chunk : mode.chunks) {
+      if (program.partsOf(name) != parts)
+        continue;
       Places divided; // what forward saves of shares
       for (ActionKind kind : computeKinds)
         for (const LayerCall &call : chunk.calls(kind))

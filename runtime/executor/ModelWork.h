@@ -29,9 +29,10 @@ std::vector<FunctionCalls> callsOfMicrobatches(const Mode &mode);
 /// The floating-point operations of the functions of a program.
 class ModelWork {
 public:
-  explicit ModelWork(const Program &program) : ModelWork(program, nullptr) {}
-  /// What counts of a part of a stage (Program::hasOwnParts).
-  ModelWork(const Program &program, const Stage *own);
+  explicit ModelWork(const Program &program) : ModelWork(program, nullptr, 1) {}
+  /// What counts of one of the parts that run a micro-batch together, whose entry is `own`, in the
+  /// modes in which there are so many; null: everything.
+  ModelWork(const Program &program, const Stage *own, int32_t parts);
 
   /// Returns those of one call of a function for a micro-batch.
   double of(int32_t function, const PackedMicrobatch &batch) const;

@@ -270,7 +270,9 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
     return invalid("the program needs " + std::to_string(grid.ranks()) + " ranks (" +
                    grid.product() + "), but there are " + std::to_string(communicator.size()));
   const RankPlace place = grid.placeOf(communicator.rank());
-  const Stage &stage = p.stageOf(place.stage, place.part);
+  const Stage &stage = p.stageOf(place.stage, p.modelParallel > 1
+                                                  ? place.part
+                                                  : place.replica % p.largestDegree());
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
@@ -302,9 +304,27 @@ Executor::Executor(const LoadedProgram &program, Communicator &communicator,
       thePart(RankGrid(program.program).placeOf(communicator.rank()).part), device(std::move(made)),
       impl(std::make_unique<Impl>()) {
   assignRates([](const Parameter &q) { return q.decay ? 0 : 1; });
-  impl->work.emplace(program.program, program.program.hasOwnParts() ? &stageInfo() : nullptr);
-  for (const auto &[name, mode] : stageInfo().modes)
-    impl->modes[name] = prepareMode(program.program, stageInfo(), mode, device.arena->data());
+  for (const auto &[name, mode] : stageInfo().modes) {
+    PreparedMode &prepared = impl->modes[name] =
+        prepareMode(program.program, stageInfo(), mode, device.arena->data());
+    joinParts(name, prepared);
+  }
+}
+
+/// With whom the rank runs a mode.
+void Executor::joinParts(const std::string &name, PreparedMode &prepared) {
+  const Program &p = loaded.program;
+  const RankGrid grid(p);
+  const int32_t degree = p.degreeOf(name);
+  prepared.parts = p.partsOf(name);
+  prepared.part = p.modelParallel > 1 ? thePart : theReplica % degree;
+  if (p.hasOwnParts())
+    prepared.meeting = grid.partsOf(theReplica, theStage);
+  else if (degree > 1)
+    prepared.meeting = grid.contextOf(theReplica, theStage, degree);
+  if (trainModeNumber(name))
+    prepared.work = std::make_shared<const ModelWork>(
+        p, prepared.meeting.empty() ? nullptr : &stageInfo(), prepared.parts);
 }
 
 /// What is under way uses what goes now.
@@ -313,7 +333,10 @@ Executor::~Executor() {
     (void)device.backend->finish();
 }
 
-const Stage &Executor::stageInfo() const { return loaded.program.stageOf(theStage, thePart); }
+const Stage &Executor::stageInfo() const {
+  const Program &p = loaded.program;
+  return p.stageOf(theStage, p.modelParallel > 1 ? thePart : theReplica % p.largestDegree());
+}
 
 float *Executor::at(int64_t offset) {
   return offset < 0 ? nullptr : reinterpret_cast<float *>(device.arena->data() + offset);
@@ -323,9 +346,7 @@ float *Executor::at(int64_t offset) {
 Status Executor::connect() {
   OMNIBAL_ASSIGN_OR_RETURN(device.transport,
                            device.backend->openTransport(communicator, rankGroups(loaded.program)));
-  if (loaded.program.hasOwnParts())
-    device.functions.meetOver(*device.transport,
-                              RankGrid(loaded.program).partsOf(theReplica, theStage));
+  device.functions.meetOver(*device.transport);
   return Status::ok();
 }
 

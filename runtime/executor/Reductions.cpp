@@ -25,6 +25,15 @@ std::map<int32_t, LastAddition> lastByParameter(const Mode &mode, std::span<cons
   return last;
 }
 
+/// Of context groups smaller than all replicas, which are a group anyway.
+std::set<int32_t> degreesOf(const Program &program) {
+  std::set<int32_t> degrees;
+  for (const TrainMode &mode : program.trainModes)
+    if (mode.degree > 1 && mode.degree < program.dataParallel)
+      degrees.insert(mode.degree);
+  return degrees;
+}
+
 } // namespace
 
 RankGroups rankGroups(const Program &program) {
@@ -46,6 +55,9 @@ RankGroups rankGroups(const Program &program) {
       groups.push_back(grid.holdersOf(stage));
     for (int replica = 0; program.hasOwnParts() && replica < grid.replicas; ++replica)
       groups.push_back(grid.partsOf(replica, stage));
+    for (int32_t degree : degreesOf(program))
+      for (int replica = 0; replica < grid.replicas; replica += degree)
+        groups.push_back(grid.contextOf(replica, stage, degree));
   }
   return groups;
 }

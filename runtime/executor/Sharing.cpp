@@ -6,6 +6,8 @@
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/executor/ExecutorInternal.h"
 #include "runtime/program/MomentShapes.h"
+#include "runtime/support/Checksum.h"
+#include <algorithm>
 #include <set>
 
 namespace omnibal::rt {
@@ -25,6 +27,41 @@ std::vector<Transport::Piece> joined(const std::vector<Transport::Piece> &pieces
 }
 
 } // namespace
+
+/// Compares checksums of 32 bits, which doubles hold.
+Status Executor::checkCopies() {
+  if (!options.guarded)
+    return Status::ok();
+  for (const bool isHeld : {false, true}) {
+    const std::vector<int> ranks = isHeld ? ranksOfReplicas() : ranksOfHolders();
+    if (ranks.size() == 1)
+      continue;
+    std::vector<const Parameter *> list;
+    for (const Parameter &q : stageInfo().parameters)
+      if (q.held.has_value() == isHeld)
+        list.push_back(&q);
+    const size_t place = std::find(ranks.begin(), ranks.end(), communicator.rank()) - ranks.begin();
+    std::vector<double> sums(ranks.size() * list.size());
+    for (size_t i = 0; i < list.size(); ++i)
+      OMNIBAL_RETURN_IF_ERROR(device.backend->read(
+          at(list[i]->dataOffset), list[i]->dataBytes(), [&](const std::byte *bytes) {
+            const uint64_t sum = fnv1a({reinterpret_cast<const char *>(bytes),
+                                        static_cast<size_t>(list[i]->dataBytes())});
+            sums[place * list.size() + i] = static_cast<uint32_t>(sum ^ sum >> 32);
+            return Status::ok();
+          }));
+    OMNIBAL_RETURN_IF_ERROR(communicator.allReduce(std::span<double>(sums), ranks));
+    for (size_t i = 0; i < sums.size(); ++i)
+      if (sums[i] != sums[i % list.size()])
+        return {Code::Internal, "parameter \"" + list[i % list.size()]->name +
+                                    "\" has other bits on rank " +
+                                    std::to_string(ranks[i / list.size()]) + " than on rank " +
+                                    std::to_string(ranks.front()) +
+                                    "; ranks that hold the same must compute the same: are their "
+                                    "processors of one kind?"};
+  }
+  return Status::ok();
+}
 
 bool Executor::reads(const Parameter &q) const {
   if (!readsWeights())

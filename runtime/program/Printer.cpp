@@ -190,12 +190,10 @@ std::string printFunction(const Function &f) {
 std::string printStage(const Program &p, const Stage &stage) {
   std::ostringstream out;
   out << "stage " << stage.id;
-  if (p.hasOwnParts())
+  if (p.entries() > 1)
     out << ", part " << stage.part;
   out << ", ranks";
-  const RankGrid grid(p);
-  for (int rank :
-       p.hasOwnParts() ? grid.replicasOf(stage.id, stage.part) : grid.holdersOf(stage.id))
+  for (int rank : RankGrid(p).ranksOf(p, stage))
     out << " " << rank;
   out << "\n";
   printMemory(out, stage, p.optimizer);
@@ -219,7 +217,7 @@ std::string printProgram(const Program &p) {
   std::ostringstream out;
   out << "program for " << p.model << ", target " << p.target << " (" << p.cpu << ", " << p.compute
       << "), ";
-  const bool several = p.trainModes.size() > 1;
+  const bool several = p.hasLengthGroups();
   if (!several)
     printCaps(out, p.trainModes[0]);
   out << p.stages << " stages x " << p.dataParallel << " replicas"
@@ -239,6 +237,8 @@ std::string printProgram(const Program &p) {
     out << "mode " << trainModeName(i) << ", length group \"" << p.trainModes[i].name << "\": ";
     printCaps(out, p.trainModes[i]);
     printSteps(out, p.trainModes[i]);
+    if (p.trainModes[i].degree > 1)
+      out << ", " << p.trainModes[i].degree << " replicas to a micro-batch";
     out << "\n";
   }
   if (const auto &grid = p.info.grid) {

@@ -331,7 +331,7 @@ struct Bucket {
 
 struct Stage {
   int32_t id = 0;
-  int32_t part = 0; ///< whose this is, where parts of a stage differ (Program::hasOwnParts)
+  int32_t part = 0; ///< whose this is, where a stage has several entries (Program::entries)
   int64_t arenaBytes = 0;
   int64_t persistentBytes = 0; ///< parameters, gradients, moments, constants: [0, persistentBytes)
   int64_t reservedBytes = 0;   ///< messages, library workspaces, ... (part of arenaBytes)
@@ -364,9 +364,11 @@ struct ModelInfo {
   std::optional<PictureGrid> grid;
 };
 
-/// V and N of the largest micro-batch that memory is laid out for.
+/// V and N of the largest micro-batch that memory is laid out for, and how many ranks of a stage
+/// run one together.
 struct MicrobatchCaps {
   int64_t tiles = 0, tokens = 0;
+  int32_t parts = 1;
 
   friend bool operator==(const MicrobatchCaps &, const MicrobatchCaps &) = default;
 };
@@ -376,11 +378,13 @@ struct MicrobatchCaps {
 struct TrainMode {
   std::string name; ///< of the length group; may be empty where there is one mode
   int64_t tilesCap = 0, tokensCap = 0;
-  int32_t degree = 1;       ///< ranks that share the tokens of a micro-batch
+  /// Neighboring replicas that run a micro-batch together, as parts of their stage: its context
+  /// group. It divides Program::dataParallel.
+  int32_t degree = 1;
   int32_t microbatches = 1; ///< of a step
   std::string schedule;
 
-  MicrobatchCaps caps() const { return {tilesCap, tokensCap}; }
+  MicrobatchCaps caps() const { return {tilesCap, tokensCap, degree}; }
 };
 
 /// The key in Stage::modes of train mode `number`: "train", "train.1", "train.2", ...
@@ -409,15 +413,22 @@ struct Program {
   ModelInfo info;
   Adapters adapters; ///< that train in place of the model's own weights
   std::vector<Function> functions;
-  /// By stage; where the parts of a stage differ, by stage and within it by part.
+  /// By stage; where the parts of a stage differ, or the ranks of its context groups, by stage and
+  /// within it by part.
   std::vector<Stage> stageList;
   /// What plans of single steps are made from, as JSON (docs/step-plans.md); empty: there are none.
   std::string stepProblem;
 
+  /// What a stage has in the list: an entry for each of its parts, for each rank of the largest
+  /// context group, or one for all ranks, which then do the same.
+  int32_t entries() const {
+    return stages > 0 ? static_cast<int32_t>(stageList.size()) / stages : 1;
+  }
   /// Whether each part of a stage has an entry of its own in the list; else all do the same.
-  bool hasOwnParts() const { return stageList.size() > static_cast<size_t>(stages); }
+  bool hasOwnParts() const { return modelParallel > 1 && entries() > 1; }
+  /// `part`: of the stage, or of the largest context group.
   const Stage &stageOf(int stage, int part) const {
-    return stageList[static_cast<size_t>(hasOwnParts() ? stage * modelParallel + part : stage)];
+    return stageList[static_cast<size_t>(entries() > 1 ? stage * entries() + part : stage)];
   }
   /// Part 0 of each stage, which stands for all where they are alike.
   std::vector<const Stage *> firstParts() const {
@@ -426,6 +437,18 @@ struct Program {
       list.push_back(&stageOf(stage, 0));
     return list;
   }
+
+  /// How many replicas run a micro-batch of the mode with this key in Stage::modes together; of
+  /// modes "evaluate" and "forward" as many as of the last train mode.
+  int32_t degreeOf(std::string_view mode) const;
+  int32_t largestDegree() const;
+  /// Whether train modes are those of length groups, by name: there are several, or replicas run
+  /// micro-batches together.
+  bool hasLengthGroups() const { return trainModes.size() > 1 || largestDegree() > 1; }
+  /// How many ranks of a stage run its micro-batches together: its parts, or a context group.
+  int32_t partsOf(std::string_view mode) const { return modelParallel * degreeOf(mode); }
+  /// Groups of replicas with micro-batches of their own.
+  int32_t dataRanks(std::string_view mode) const { return dataParallel / degreeOf(mode); }
 
   /// The largest of the train modes: those of modes "evaluate" and "forward".
   MicrobatchCaps caps() const;

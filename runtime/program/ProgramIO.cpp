@@ -30,7 +30,7 @@ json describeFile(const std::string &bytes) {
 }
 
 const char *versionOf(const Program &program) {
-  return program.trainModes.size() > 1  ? formats::modesProgram
+  return program.hasLengthGroups()      ? formats::modesProgram
          : !program.stepProblem.empty() ? formats::stepProgram
                                         : formats::program;
 }
@@ -112,6 +112,17 @@ Result<std::string> readListed(const std::string &directory, const std::string &
 /// Which stages are read as a whole.
 constexpr int everyStage = -1;
 
+/// The number of a rank's entry in a list of `count`. Nothing of the manifest has been verified.
+size_t entryOf(const Program &program, size_t count, int rank) {
+  const size_t stages = program.stages > 0 ? program.stages : 1,
+               parts = program.modelParallel > 0 ? program.modelParallel : 1;
+  const size_t group = parts > 1 ? parts : std::max(program.largestDegree(), 1);
+  if (group == 1 || count != stages * group) // all ranks of a stage do the same
+    return rank / parts % count;
+  const size_t replica = rank / (stages * parts), stage = rank / parts % stages;
+  return stage * group + (parts > 1 ? rank % parts : replica % group);
+}
+
 /// One stage after the other, so that the values of one stage's text are in memory at a time.
 Status readStages(const std::string &text, const std::string &path, int rank, Program &program) {
   auto texts = elementsOfArray(text);
@@ -121,12 +132,7 @@ Status readStages(const std::string &text, const std::string &path, int rank, Pr
   }
   const size_t count = texts->size();
   // A rank's own entry, in whichever replica.
-  const size_t parts = static_cast<size_t>(program.modelParallel);
-  const bool apart =
-      program.stages > 0 && count == static_cast<size_t>(program.stages) * parts && parts > 1;
-  const size_t own = rank == everyStage ? count
-                     : apart            ? static_cast<size_t>(rank) % count
-                                        : static_cast<size_t>(rank) / parts % count;
+  const size_t own = rank == everyStage ? count : entryOf(program, count, rank);
   for (size_t s = 0; s < count; ++s) {
     const std::string where = "stages[" + std::to_string(s) + "]";
     const bool whole = rank == everyStage || s == own;

@@ -440,13 +440,13 @@ TrainMode readTrainMode(Field f) {
   f.onlyKeys({"name", "tiles_cap", "tokens_cap", "degree", "microbatches", "schedule"});
   TrainMode mode = readOnlyTrainMode(f);
   mode.name = f["name"].text();
-  mode.degree = f["degree"].small();
+  mode.degree = static_cast<int32_t>(f["degree"].integer(1, mostParts));
   return mode;
 }
 std::vector<TrainMode> readTrainModes(Field f) {
   std::vector<TrainMode> modes = f.list(readTrainMode);
-  if (modes.size() < 2)
-    f.fail("at least two are expected");
+  if (modes.empty() || (modes.size() == 1 && modes[0].degree <= 1))
+    f.fail("at least two are expected, or one with a degree above 1");
   modes.resize(std::max<size_t>(modes.size(), 1));
   return modes;
 }
@@ -501,7 +501,7 @@ std::string functionsToJson(const Program &program) {
 std::string stagesToJson(const Program &program) {
   return lines(program.stageList, [&](const Stage &s) {
     json stage = write(s);
-    if (program.hasOwnParts())
+    if (program.entries() > 1)
       stage["part"] = s.part;
     return stage;
   });
@@ -532,7 +532,7 @@ json settingsToJson(const Program &p) {
                    {"stages", p.stages},
                    {"data_parallel", p.dataParallel},
                    {"info", info}};
-  if (p.trainModes.size() == 1)
+  if (!p.hasLengthGroups())
     settings.update(write(p.trainModes[0]));
   else
     settings["train_modes"] = listOf(p.trainModes, [](const TrainMode &mode) {

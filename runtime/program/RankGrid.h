@@ -1,7 +1,9 @@
 //===- RankGrid.h - Which rank is what in a program -------------------------------------------===//
 //
 // Ranks are numbered replica by replica, within one stage by stage, and within a stage part by
-// part. Nothing else turns numbers of ranks into coordinates or coordinates into groups of ranks.
+// part. Neighboring replicas may run a micro-batch together, as a context group; how many do so
+// depends on the mode. Nothing else turns numbers of ranks into coordinates or coordinates into
+// groups of ranks.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PROGRAM_RANKGRID_H
@@ -52,6 +54,24 @@ struct RankGrid {
     std::vector<int> group;
     for (int part = 0; part < parts; ++part)
       group.push_back(rankOf({replica, stage, part}));
+    return group;
+  }
+  /// Those of a stage that are in a replica's context group of `degree`.
+  std::vector<int> contextOf(int replica, int stage, int degree) const {
+    std::vector<int> group;
+    for (int first = replica / degree * degree, i = 0; i < degree; ++i)
+      group.push_back(rankOf({first + i, stage, 0}));
+    return group;
+  }
+  /// Those that run what an entry of Program::stageList says.
+  std::vector<int> ranksOf(const Program &program, const Stage &entry) const {
+    if (program.entries() == 1)
+      return holdersOf(entry.id);
+    if (program.hasOwnParts())
+      return replicasOf(entry.id, entry.part);
+    std::vector<int> group;
+    for (int replica = entry.part; replica < replicas; replica += program.entries())
+      group.push_back(rankOf({replica, entry.id, 0}));
     return group;
   }
   /// Those that hold the same part of a stage.

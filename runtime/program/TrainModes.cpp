@@ -32,12 +32,29 @@ MicrobatchCaps Program::caps() const {
     largest.tiles = std::max(largest.tiles, mode.tilesCap);
     largest.tokens = std::max(largest.tokens, mode.tokensCap);
   }
+  largest.parts = modelParallel * trainModes.back().degree;
   return largest;
 }
 
 MicrobatchCaps Program::capsOf(std::string_view mode) const {
   const std::optional<size_t> number = trainModeNumber(mode);
-  return number && *number < trainModes.size() ? trainModes[*number].caps() : caps();
+  if (!number || *number >= trainModes.size())
+    return caps();
+  const TrainMode &own = trainModes[*number];
+  return {own.tilesCap, own.tokensCap, partsOf(mode)};
+}
+
+int32_t Program::degreeOf(std::string_view mode) const {
+  const std::optional<size_t> number = trainModeNumber(mode);
+  return number && *number < trainModes.size() ? trainModes[*number].degree
+                                               : trainModes.back().degree;
+}
+
+int32_t Program::largestDegree() const {
+  int32_t largest = 1;
+  for (const TrainMode &mode : trainModes)
+    largest = std::max(largest, mode.degree);
+  return largest;
 }
 
 } // namespace omnibal::rt

@@ -135,7 +135,6 @@ private:
   void openFeeder(int64_t step, DataPosition from) {
     DataLoaderOptions options;
     options.shapes = trainShapes(s.program());
-    options.dataParallel = s.program().dataParallel;
     options.replica = s.executor->replica();
     options.pixels = readsPixels(s.executor->stageInfo(), "train");
     options.threads = loaderThreads(s, "train");

@@ -209,8 +209,10 @@ private:
   void noticeUnmeasured() {
     std::map<std::string, std::string> chosen, others; // option -> first layer
     size_t chosenCount = 0, otherCount = 0;
-    // The functions of all modes are measured or not alike.
-    for (const auto &[layer, option] : costs(0).units.unmeasured) {
+    std::set<std::pair<std::string, std::string>> unmeasured; // in some mode
+    for (size_t mode = 0; mode < plans().size(); ++mode)
+      unmeasured.insert(costs(mode).units.unmeasured.begin(), costs(mode).units.unmeasured.end());
+    for (const auto &[layer, option] : unmeasured) {
       bool used = isChosen(layer, option);
       (used ? chosen : others).try_emplace(option, layer);
       ++(used ? chosenCount : otherCount);
@@ -235,6 +237,15 @@ private:
   bool isHost() const { return options.target == "host"; }
   std::string modelName() const { return llvm::sys::path::filename(options.model).str(); }
 
+  /// Of the stage's parts, the one that needs most.
+  static const rt::Stage &largestEntry(const rt::Program &program, int32_t stage) {
+    const rt::Stage *largest = &program.stageOf(stage, 0);
+    for (int32_t part = 1; part < program.entries(); ++part)
+      if (program.stageOf(stage, part).arenaBytes > largest->arenaBytes)
+        largest = &program.stageOf(stage, part);
+    return *largest;
+  }
+
   TableFacts tableFacts(size_t mode) const {
     TableFacts facts;
     facts.device = options.calibration.empty() ? costs(mode).device.name : "the machine measured";
@@ -246,12 +257,9 @@ private:
     facts.caps = {options.tiles, options.tokens};
     const rt::Program &program = record->laidOut.program->program;
     for (int32_t s = 0; s < program.stages; ++s) {
-      const rt::Stage *largest = &program.stageOf(s, 0);
-      for (int32_t part = 1; part < program.modelParallel; ++part)
-        if (program.stageOf(s, part).arenaBytes > largest->arenaBytes)
-          largest = &program.stageOf(s, part);
-      facts.memoryBytes.push_back(largest->arenaBytes);
-      facts.beside.push_back(rt::workspaceOf(program, *largest));
+      const rt::Stage &largest = largestEntry(program, s);
+      facts.memoryBytes.push_back(largest.arenaBytes);
+      facts.beside.push_back(rt::workspaceOf(program, largest));
     }
     if (plans().size() > 1) { // of the mode alone; what the backend takes is the program's
       const rt::TrainMode &train = program.trainModes[mode];
@@ -273,8 +281,8 @@ private:
       return options.lengthGroups ? predictedEpoch() : "";
     const rt::Program &program = record->laidOut.program->program;
     std::string text = "\nprogram of " + std::to_string(plans().size()) + " training modes:\n";
-    for (const rt::Stage *each : program.firstParts()) {
-      const rt::Stage &stage = *each;
+    for (int32_t s = 0; s < program.stages; ++s) {
+      const rt::Stage &stage = largestEntry(program, s);
       auto largest = llvm::max_element(plans(), [&](const auto &a, const auto &b) {
         return a.memory[stage.id].arenaBytes < b.memory[stage.id].arenaBytes;
       });

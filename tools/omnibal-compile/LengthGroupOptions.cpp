@@ -63,8 +63,9 @@ rt::Status checkModes(const Options &options) {
                        "--schedule auto, or omnibal-batch --max-groups 1");
   if (options.schedule == "per-step")
     return rt::invalid("--schedule per-step: " + groups.file +
-                       " says `cuts` or `remat`, but plans "
-                       "of single steps choose what is recomputed; remove these fields");
+                       " says `cuts`, `remat` or a `degree` above 1, but plans of single steps "
+                       "choose what is recomputed, and each replica has its own; take --schedule "
+                       "auto, or length groups without these");
   if (!options.emitBatchCost.empty() && groups.modes.size() > 1)
     return rt::invalid("--emit-batch-cost: " + has +
                        ", which cost differently; each of them has its `cost` there");

@@ -244,7 +244,8 @@ void describeLengthGroups(CLI::App &app, Options &o) {
                              "with --emit-length-groups: table of the samples' lengths (CSV)")
                   ->check(CLI::ExistingFile));
   app.add_option("--degrees", o.degrees,
-                 "with --emit-length-groups: how many ranks may share a sample; 1 alone is known")
+                 "with --emit-length-groups: how many replicas may run a micro-batch together, as in "
+                 "1,2,4 (default: 1)")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   app.add_option("--tokens-per-step", o.tokensPerStep,
@@ -312,14 +313,11 @@ std::string checkRanks(const CLI::App &app, Options &options) {
   return "";
 }
 
-/// The flag that parts which differ do not go together with; empty: there is none. A number of them
-/// can be planned for devices; one that is searched is one that can be written.
+/// The flag that parts which differ do not go together with; empty: there is none.
 std::string againstParts(const Options &options) {
   if (options.layouts == "none")
     return "";
-  const bool plansOnly = options.dryRun && options.modelParallel > 1;
-  for (auto [flag, isWrong] : {std::pair("--target cuda", options.target != "host" && !plansOnly),
-                               {"--schedule per-step", options.schedule == "per-step"},
+  for (auto [flag, isWrong] : {std::pair("--schedule per-step", options.schedule == "per-step"),
                                {"--emit-length-groups", !options.emitLengthGroups.empty()},
                                {"--quantize-frozen", // with a number: checkQuantizeOptions
                                 options.modelParallel == 0 && !options.quantizeFrozen.empty()}})

@@ -62,7 +62,8 @@ struct Options {
   /// alone do not say all of them.
   bool hasModes() const {
     return lengthGroups && (lengthGroups->modes.size() > 1 || !lengthGroups->cuts.empty() ||
-                            !lengthGroups->modes.front().remat.empty());
+                            !lengthGroups->modes.front().remat.empty() ||
+                            lengthGroups->modes.front().degree > 1);
   }
 };
 

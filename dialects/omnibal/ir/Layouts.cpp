@@ -58,7 +58,7 @@ RankedTensorType omnibal::partType(RankedTensorType type, LayoutAttr layout, int
     shape = partShape(*shape, layout, parts, part);
   if (!shape)
     return nullptr;
-  return makeTensorType(type.getContext(), *shape, type.getElementType());
+  return layout.isSplit() ? makeTensorType(type.getContext(), *shape, type.getElementType()) : type;
 }
 
 LayoutAttr omnibal::rowSplitOf(RankedTensorType type) {

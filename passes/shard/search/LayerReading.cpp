@@ -30,8 +30,8 @@ bool isWhole(const Way &way) {
 } // namespace
 
 bool LayerLayouts::isDivided() const {
-  auto isWholeLayout = [](LayoutAttr each) { return each.isWhole(); };
-  return !llvm::all_of(held, isWholeLayout) || !llvm::all_of(borders, isWholeLayout) ||
+  auto isAll = [](LayoutAttr each) { return each.isWhole() || each.isCopied(); };
+  return !llvm::all_of(held, isAll) || !llvm::all_of(borders, isAll) ||
          !llvm::all_of(ways, isWhole);
 }
 
@@ -67,9 +67,12 @@ void LayerReading::numberValues() {
         add(result, SearchValue::Kind::Made);
 }
 
-/// Whether the parts can run the op so: losses are whole where their gradients begin, and types
-/// can say what a part has.
+/// Whether the parts can run the op so: gradients begin at losses that are whole or split along
+/// tokens, types can say what a part has, and the target has kernels.
 bool LayerReading::isOffered(Operation &op, const Way &way) const {
+  if (auto loss = dyn_cast<LinearCrossEntropyOp>(op);
+      loss && rates.costs.precision.target != "host" && way.reads[1].isSplit())
+    return false; // words that parts share
   const bool isCopied = llvm::all_of(way.reads, [](LayoutAttr each) { return each.isCopied(); }) &&
                         llvm::all_of(way.layouts, [](LayoutAttr each) { return each.isCopied(); });
   // Without gradients copied is whole, which parameters are read as, however they are held.
@@ -82,7 +85,7 @@ bool LayerReading::isOffered(Operation &op, const Way &way) const {
   for (auto [value, layout] : llvm::zip_equal(op.getResults(), way.layouts)) {
     if (!partType(typeOf(value), layout, rates.parts, rates.parts - 1))
       return false;
-    if (!layout.isWhole() && leavesAsResult(layer, value))
+    if (!layout.isWhole() && !layout.isSplitAlongTokens() && leavesAsResult(layer, value))
       return false;
   }
   return true;
@@ -156,9 +159,10 @@ void LayerReading::describe(unsigned number) {
     const double more = isUndivided ? rates.orthogonalizedBytes : rates.trainedBytes;
     bytes[number].held.push_back(elements * precision.parameter +
                                  (trains ? std::llround(static_cast<double>(elements) * more) : 0));
-    const bool isForbidden = layout.isPartial() || (isUndivided && layout.isSplit());
+    const bool isForbidden = layout.isPartial() || (isUndivided && layout.isSplit()) ||
+                             (rates.areReplicas && !layout.isCopied());
     bytes[number].sums.push_back(isForbidden ? impossible
-                                 : layout.isCopied() && hasGradient
+                                 : layout.isCopied() && hasGradient && !rates.areReplicas
                                      ? rates.ofMove(type, LayoutAttr::partial(type.getContext()),
                                                     LayoutAttr::whole(type.getContext()))
                                      : 0);
@@ -259,6 +263,8 @@ size_t LayerReading::numberLayouts() {
         isInput ? borders[cast<BlockArgument>(value).getArgNumber()] : LayoutAttr::whole(context);
     if (problem.values[number].kind != SearchValue::Kind::Made)
       include(value, native);
+    if (problem.values[number].kind == SearchValue::Kind::Parameter && rates.areReplicas)
+      include(value, LayoutAttr::copied(context));
     llvm::sort(layouts[number], comesBefore);
     most = std::max(most, layouts[number].size());
     problem.values[number].native =
@@ -324,6 +330,7 @@ LayerLayouts LayerReading::layoutsAt(const LayerChoice &choice) const {
   LayerOp of = layer;
   LayerLayouts result;
   LayoutAttr whole = LayoutAttr::whole(of.getContext());
+  LayoutAttr unread = rates.areReplicas ? LayoutAttr::copied(of.getContext()) : whole;
   size_t next = 0;
   for (Operation &op : of.getBody().front().without_terminator()) {
     if (ops[next] == &op) {
@@ -336,7 +343,7 @@ LayerLayouts LayerReading::layoutsAt(const LayerChoice &choice) const {
   }
   for (unsigned i = 0, end = of.getParameters().size(); i < end; ++i) {
     auto value = findParameter(i);
-    result.held.push_back(value ? layouts[*value][choice.held[*value]] : whole);
+    result.held.push_back(value ? layouts[*value][choice.held[*value]] : unread);
   }
   result.borders = borders;
   return result;

@@ -14,6 +14,8 @@ namespace omnibal::shard {
 /// its memory's speed.
 struct MachineRates {
   int64_t parts = 2;
+  /// Whether parts are replicas, which hold all of every parameter and sum its gradients later.
+  bool areReplicas = false;
   cost::CostOptions costs; ///< device, widths of numbers, a full micro-batch
   planner::Link link;      ///< among the parts of a stage
   double priceNs = 0;      ///< of a byte that a rank holds

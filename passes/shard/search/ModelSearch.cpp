@@ -91,6 +91,11 @@ bool ModelSearch::findTied(const LayerGraph &graph) {
 
 /// Layouts that every layer can read.
 void ModelSearch::findCandidates(Tied &of) {
+  if (rates.areReplicas) {
+    of.held = LayoutAttr::copied(of.parameter.getContext());
+    of.candidates = {of.held};
+    return;
+  }
   of.held = LayoutAttr::whole(of.parameter.getContext());
   bool isFirst = true;
   for (auto [number, parameter] : of.places) {

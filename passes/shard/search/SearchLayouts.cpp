@@ -32,12 +32,18 @@ struct SearchLayoutsPass : omnibal::impl::SearchLayoutsBase<SearchLayoutsPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     rates.parts = partsOf(module);
-    if (rates.parts == 1)
+    rates.areReplicas = areReplicas(module);
+    auto mode = module->getAttrOfType<TrainModeAttr>(trainModeAttrName);
+    if (rates.parts == 1 || (mode && !rates.areReplicas))
       return;
+    if (mode)
+      rates.costs.load = {mode.getTiles(), mode.getTokens()};
     auto graph = LayerGraph::get(module, "omnibal-search-layouts");
     if (failed(graph) || failed(checkNew(*graph)))
       return signalPassFailure();
-    rates.link = rates.costs.partsLink.of(rates.parts);
+    const cost::PartsLink links =
+        rates.areReplicas ? cost::linkOfReplicas(module) : rates.costs.partsLink;
+    rates.link = links.of(rates.parts);
     rates.trainedBytes = trainedBytes(module, false);
     rates.orthogonalizedBytes = trainedBytes(module, true);
     auto search = solve(module, *graph);
@@ -46,7 +52,12 @@ struct SearchLayoutsPass : omnibal::impl::SearchLayoutsBase<SearchLayoutsPass> {
     bool isDivided = false;
     for (const DistinctLayer &layer : search->layers())
       isDivided |= write(*graph, layer);
-    if (!isDivided)
+    if (!isDivided && rates.areReplicas)
+      module.emitWarning() << "omnibal-search-layouts: length group " << mode.getName()
+                           << ": moves among the " << rates.parts
+                           << " replicas of a context group would take longer than all that they "
+                              "save, so all of them do the same; a smaller degree does as much";
+    else if (!isDivided)
       module.emitWarning() << "omnibal-search-layouts: moves among " << rates.parts
                            << " parts would take longer than all that they save, so all parts of a "
                               "stage do the same; a higher price of memory divides more";
@@ -149,10 +160,11 @@ private:
       }
   }
 
-  /// Returns whether anything is divided; layers of which nothing is get no layouts.
+  /// Returns whether anything is divided; layers of which nothing is get no layouts, unless parts
+  /// are replicas, whose gradients are summed.
   bool write(const LayerGraph &graph, const DistinctLayer &layer) {
     const LayerLayouts layouts = layer.reading->layoutsAt(layer.solution.choice);
-    if (!layouts.isDivided())
+    if (!layouts.isDivided() && !rates.areReplicas)
       return false;
     for (LayerOp each : layer.layers) {
       writeLayouts(each, layouts);
@@ -160,7 +172,7 @@ private:
         if (!held.isWhole())
           graph.getParameter(each, i)->setAttr(heldAttrName, held);
     }
-    return true;
+    return layouts.isDivided();
   }
 
   MachineRates rates;

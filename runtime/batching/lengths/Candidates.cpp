@@ -96,25 +96,34 @@ int64_t tokensOfStep(const SampleLengths &lengths, int64_t given, int64_t microb
 }
 
 Result<LengthGroups> candidatesOfData(const SampleLengths &lengths, int32_t replicas,
-                                      int32_t stages, int64_t tokensPerStep) {
+                                      int32_t stages, int64_t tokensPerStep,
+                                      std::span<const int64_t> degrees) {
   if (lengths.size() == 0)
     return invalid("there are no samples, so there are no lengths to make groups of");
   const int64_t longest = longestOf(lengths);
-  const int64_t most = std::min<int64_t>(
-      INT32_MAX, std::max(longest, std::min(longestOfLongest * longest, tokensPerStep / replicas)));
-  std::set<int64_t> packings{longest};
-  for (int64_t base = shortestPacking; base <= most; base *= 2)
-    for (int64_t tokens : {base, base + base / 2})
-      if (tokens <= most)
-        packings.insert(tokens);
+  std::set<std::pair<int64_t, int32_t>> items; // tokens, degree
+  for (const int64_t degree : degrees) {
+    if (degree < 1 || replicas % degree != 0)
+      return invalid("the degree " + std::to_string(degree) + " does not divide the " +
+                     std::to_string(replicas) + " replicas");
+    const auto own = static_cast<int32_t>(degree);
+    const int64_t most = std::min<int64_t>(
+        INT32_MAX, std::max(longest, std::min(longestOfLongest * longest,
+                                              tokensPerStep / (replicas / degree))));
+    items.insert({longest, own});
+    for (int64_t base = shortestPacking; base <= most; base *= 2)
+      for (int64_t tokens : {base, base + base / 2})
+        if (tokens <= most)
+          items.insert({tokens, own});
+  }
   LengthGroups result;
   result.replicas = replicas;
   result.stages = stages;
   result.tokensPerStep = tokensPerStep;
   CandidateText shape;
   shape.replicas = replicas;
-  for (int64_t tokens : packings)
-    result.groups.push_back(candidate(shape, tokens, 1, lengths));
+  for (auto [tokens, degree] : items)
+    result.groups.push_back(candidate(shape, tokens, degree, lengths));
   setTokensPerStep(result, tokensPerStep);
   return result;
 }

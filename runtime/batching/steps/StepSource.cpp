@@ -33,9 +33,17 @@ constexpr size_t rememberedEpochs = 64;
 int64_t stepsOf(const EpochGroups &groups, const StepSource::Layout &layout, int64_t firstRow = 0) {
   if (!groups.modes.empty())
     return static_cast<int64_t>(groups.modes.size());
-  const int64_t perStep = layout.microbatches * layout.replicas,
-                rest = groups.batches.groups() - firstRow * layout.replicas;
+  const int64_t ranks = layout.ranks(0), perStep = layout.microbatches * ranks,
+                rest = groups.batches.groups() - firstRow * ranks;
   return rest > 0 ? (rest + perStep - 1) / perStep : 0;
+}
+
+void countGroups(EpochGroups &groups, const StepSource::Layout &layout) {
+  groups.firstGroups.assign(groups.modes.empty() ? 0 : 1, 0);
+  for (size_t step = 0; step < groups.modes.size(); ++step)
+    groups.firstGroups.push_back(groups.firstGroups.back() +
+                                 (groups.firstRows[step + 1] - groups.firstRows[step]) *
+                                     layout.ranks(static_cast<size_t>(groups.modes[step])));
 }
 
 uint64_t checksumOf(const EpochGroups &groups, uint64_t state) {
@@ -48,7 +56,8 @@ uint64_t checksumOf(const EpochGroups &groups, uint64_t state) {
   return fnv1aWords(std::span<const int64_t>(groups.firstRows), state);
 }
 
-Result<Composed> composed(const Compose &compose, int64_t number) {
+Result<Composed> composed(const Compose &compose, const StepSource::Layout &layout,
+                          int64_t number) {
   std::string where = "composing epoch " + std::to_string(number) + " of the batches";
   try {
     Result<EpochGroups> result = compose(number);
@@ -56,6 +65,7 @@ Result<Composed> composed(const Compose &compose, int64_t number) {
       return std::move(result).status().context(where);
     if (result->batches.groups() < 1)
       return Status(Code::Internal, where + " gave no group");
+    countGroups(*result, layout);
     uint64_t checksum = checksumOf(*result, fnv1a(""));
     return Composed{*std::move(result), checksum};
   } catch (const std::bad_alloc &) {
@@ -63,8 +73,9 @@ Result<Composed> composed(const Compose &compose, int64_t number) {
   }
 }
 
-std::shared_future<Result<Composed>> inBackground(const Compose &compose, int64_t number) {
-  auto work = [compose, number] { return composed(compose, number); };
+std::shared_future<Result<Composed>>
+inBackground(const Compose &compose, const StepSource::Layout &layout, int64_t number) {
+  auto work = [compose, layout, number] { return composed(compose, layout, number); };
   try {
     return std::async(std::launch::async, work).share();
   } catch (const std::system_error &) { // no thread to be had: when it is needed
@@ -76,8 +87,9 @@ std::shared_future<Result<Composed>> inBackground(const Compose &compose, int64_
 
 StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint64_t identity,
                        std::shared_ptr<MixCourse> mix)
-    : layout(layout), compose(std::move(compose)), course(std::move(mix)),
+    : layout(std::move(layout)), compose(std::move(compose)), course(std::move(mix)),
       first(std::make_shared<Epoch>()) {
+  countGroups(groups, this->layout);
   print = checksumOf(groups, identity ^ fnv1a(""));
   std::promise<Result<Composed>> promise;
   promise.set_value(Composed{std::move(groups), print});
@@ -87,7 +99,8 @@ StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint6
 std::shared_ptr<StepSource> StepSource::create(EpochGroups first, Layout layout, Compose compose,
                                                uint64_t identity, std::shared_ptr<MixCourse> mix) {
   return std::shared_ptr<StepSource>(
-      new StepSource(std::move(first), layout, std::move(compose), identity, std::move(mix)));
+      new StepSource(std::move(first), std::move(layout), std::move(compose), identity,
+                     std::move(mix)));
 }
 
 int64_t StepSource::steps() const { return stepsOf(first->groups.get()->groups, layout); }
@@ -107,7 +120,7 @@ std::shared_ptr<StepSource::Epoch> StepSource::epoch(int64_t number) {
   if (!result) {
     std::erase_if(later, [](const auto &entry) { return entry.second.expired(); });
     result = std::make_shared<Epoch>();
-    result->groups = inBackground(compose, number);
+    result->groups = inBackground(compose, layout, number);
     later[number] = result;
   }
   return result;
@@ -181,13 +194,16 @@ Result<std::vector<int64_t>> StepReader::samples(int64_t step, int64_t microbatc
   OMNIBAL_ASSIGN_OR_RETURN(const EpochGroups *groups, groupsOf(step));
   const Batches &batches = groups->batches;
   const int64_t ofEpoch = step - at.firstStep;
-  int64_t row = at.firstRow + ofEpoch * source->layout.microbatches + microbatch;
-  if (!groups->modes.empty()) {
-    row = groups->firstRows[ofEpoch] + microbatch;
-    if (row >= groups->firstRows[ofEpoch + 1])
-      return std::vector<int64_t>{};
-  }
-  int64_t group = row * source->layout.replicas + replica;
+  const StepSource::Layout &layout = source->layout;
+  const bool isGrouped = !groups->modes.empty();
+  const size_t mode = isGrouped ? static_cast<size_t>(groups->modes[ofEpoch]) : 0;
+  if (isGrouped && groups->firstRows[ofEpoch] + microbatch >= groups->firstRows[ofEpoch + 1])
+    return std::vector<int64_t>{};
+  const int64_t firstGroup =
+      isGrouped ? groups->firstGroups[ofEpoch]
+                : (at.firstRow + ofEpoch * layout.microbatches) * layout.ranks(mode);
+  const int64_t group =
+      firstGroup + microbatch * layout.ranks(mode) + replica / layout.degreeOf(mode);
   if (group >= batches.groups())
     return std::vector<int64_t>{}; // the last step of an epoch is filled with empty groups
   return std::vector<int64_t>(batches.samples.begin() + batches.offsets[group],

@@ -2,7 +2,8 @@
 //
 // Row r of an epoch is groups r * D to r * D + D - 1, a micro-batch for each replica. A step takes
 // M rows, the epoch's first M, the next M and so on; where the program has several train modes an
-// epoch says the mode and the rows of each of its steps. A step that is short of rows is filled
+// epoch says the mode and the rows of each of its steps, and rows of a mode in which neighboring
+// replicas share a micro-batch have as many groups fewer. A step that is short of rows is filled
 // with empty groups. The groups lie in flat arrays, shared by the ranks of a process. With a
 // `Compose` function every epoch after the first has groups of its own, computed in the background
 // while the epoch before it runs; without one the first epoch's groups repeat. An epoch of a mix
@@ -38,6 +39,8 @@ struct EpochGroups {
   /// an entry more, behind the last step's rows.
   std::vector<int32_t> modes;
   std::vector<int64_t> firstRows;
+  /// Likewise the first group, which the source counts.
+  std::vector<int64_t> firstGroups;
 };
 
 /// Returns the groups of an epoch after the first (1, 2, ...): a deterministic function, the same
@@ -52,6 +55,12 @@ public:
   struct Layout {
     /// M and D. Epochs that say the rows of each step need no M.
     int64_t microbatches = 1, replicas = 1;
+    /// By train mode: how many neighboring replicas share a micro-batch; empty: none do.
+    std::vector<int32_t> degrees = {};
+
+    int64_t degreeOf(size_t mode) const { return mode < degrees.size() ? degrees[mode] : 1; }
+    /// Groups of a row.
+    int64_t ranks(size_t mode) const { return replicas / degreeOf(mode); }
   };
   /// Makes a source. `first` has the groups of epoch 0. `identity` is anything else that decides
   /// what later epochs look like; it is part of the fingerprint. `mix` is there where the epochs

@@ -37,20 +37,22 @@ Result<int32_t> modeOfStep(const json &step, const std::string &where,
 }
 
 /// Appends the groups of one line, and with several modes its mode.
-Status readStep(const std::string &line, const std::string &where, StepSource::Layout layout,
+Status readStep(const std::string &line, const std::string &where,
+                const StepSource::Layout &layout,
                 const std::vector<ModeUse> &modes, const FindSample &find, EpochGroups &epoch) {
   OMNIBAL_ASSIGN_OR_RETURN(json value, parseJson(line, where));
   if (!value.is_object() || !value.contains("groups") || !value["groups"].is_array())
     return invalid(where + ": an object with an array \"groups\" is expected");
   int64_t microbatches = layout.microbatches;
+  int32_t mode = 0;
   if (!modes.empty()) {
-    OMNIBAL_ASSIGN_OR_RETURN(const int32_t mode, modeOfStep(value, where, modes));
+    OMNIBAL_ASSIGN_OR_RETURN(mode, modeOfStep(value, where, modes));
     microbatches = modes[mode].microbatches;
     epoch.modes.push_back(mode);
     epoch.firstRows.push_back(epoch.firstRows.back() + microbatches);
   }
   const json &list = value["groups"];
-  const int64_t groups = microbatches * layout.replicas;
+  const int64_t groups = microbatches * layout.ranks(static_cast<size_t>(mode));
   if (static_cast<int64_t>(list.size()) != groups)
     return invalid(where + ": " + std::to_string(list.size()) +
                    " groups, but the program needs micro-batches x data-parallel ranks = " +
@@ -91,11 +93,11 @@ Status checkSettings(const Composition &composition, const BatchesUse &use,
   const std::vector<int32_t> &tiles = composition.lengths.tiles;
   // Without pictures the cap on tiles says nothing; omnibal-batch wants it to be 1 at least.
   bool pictures = std::any_of(tiles.begin(), tiles.end(), [](int32_t n) { return n > 0; });
-  if (o.ranks != use.layout.replicas)
+  const int64_t ranks = use.layout.ranks(0);
+  if (o.ranks != ranks)
     return invalid(where + ": the groups are balanced over " + std::to_string(o.ranks) +
-                   " ranks, but the program has " + std::to_string(use.layout.replicas) +
-                   " data-parallel ranks; run omnibal-batch with --ranks " +
-                   std::to_string(use.layout.replicas));
+                   " ranks, but the program has " + std::to_string(ranks) +
+                   " data-parallel ranks; run omnibal-batch with --ranks " + std::to_string(ranks));
   if ((pictures && o.tilesCap > use.tilesCap) || o.tokensCap > use.tokensCap)
     return invalid(where + ": groups of up to " + std::to_string(o.tilesCap) + " tiles and " +
                    std::to_string(o.tokensCap) + " tokens, but the program was compiled for " +
@@ -174,7 +176,7 @@ uint64_t identityOf(const Composition &composition) {
 }
 
 Status checkSamples(const Batches &batches, const BatchesUse &use, const std::string &folder) {
-  int64_t groups = batches.groups(), replicas = use.layout.replicas;
+  int64_t groups = batches.groups(), replicas = use.layout.ranks(0);
   if (groups % replicas != 0)
     return invalid(folder + "/groups.npy: " + std::to_string(groups) +
                    " groups are no multiple of the program's " + std::to_string(replicas) +
@@ -258,6 +260,21 @@ Status otherCount(const std::string &folder, int64_t groups, const BatchesUse &u
                              : ""));
 }
 
+/// Rows of such a folder have fewer groups than the program has replicas.
+Status refuseDegree(const std::string &folder) {
+  std::error_code ignored;
+  const std::string file = std::filesystem::path(folder) / "groups.json";
+  if (!std::filesystem::exists(file, ignored))
+    return Status::ok();
+  OMNIBAL_ASSIGN_OR_RETURN(const LengthGroups groups, readLengthGroups(file));
+  const LengthGroup &only = groups.groups.front();
+  return only.degree == 1 ? Status::ok()
+                          : invalid(file + ": length group \"" + only.name + "\" has degree " +
+                                    std::to_string(only.degree) +
+                                    ", but the program's replicas share no micro-batches; compile "
+                                    "the program with --batches for this folder");
+}
+
 EpochGroups stepsOf(GroupedEpoch epoch, const std::vector<int32_t> &modeOfGroup) {
   EpochGroups result;
   for (int64_t row = 0; row < epoch.rows(); ++row) {
@@ -334,8 +351,15 @@ Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const
   OMNIBAL_ASSIGN_OR_RETURN(const int64_t lengthGroups, lengthGroupsOf(folder));
   if (lengthGroups != static_cast<int64_t>(std::max<size_t>(use.modes.size(), 1)))
     return otherCount(folder, lengthGroups, use);
-  if (lengthGroups > 1)
+  if (!use.modes.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(std::filesystem::path(folder) / "groups.json", ignored))
+      return invalid(folder + ": there is no groups.json, but the program's train modes (" +
+                     namesOf(use.modes) + ") are those of length groups; run omnibal-batch with "
+                     "--length-groups");
     return openGrouped(folder, use);
+  }
+  OMNIBAL_RETURN_IF_ERROR(refuseDegree(folder));
   OMNIBAL_ASSIGN_OR_RETURN(bool composable, hasComposition(folder));
   if (!composable) {
     OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readGroups(folder));

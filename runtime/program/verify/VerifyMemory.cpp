@@ -142,8 +142,8 @@ public:
   StageRun(const Program &p, const Stage &stage, const std::string &name, RunPlan plan,
            std::span<const RunLoad> loads)
       : program(p), mode(stage.modes.at(name)), plan(std::move(plan)), loads(loads),
-        full(RunLoad::of(p.capsOf(name).tiles, p.roundedTokens(p.capsOf(name).tokens), stage.part,
-                         p.modelParallel)),
+        full(RunLoad::of(p.capsOf(name).tiles, p.roundedTokens(p.capsOf(name).tokens),
+                         stage.part % p.partsOf(name), p.partsOf(name))),
         provided(mode.batchValues.size()),
         base("stage " + std::to_string(stage.id) + ", mode " + name) {}
 

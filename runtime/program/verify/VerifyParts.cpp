@@ -2,8 +2,9 @@
 //---------------------------===//
 //
 // Each part's entries are a program of their own to the other rules, as parts send messages to
-// equal parts only. What is left is what parts do together: they hold each parameter once, do the
-// same actions, and make the same moves in the same order, each with its share of the same value.
+// equal parts only. What is left is what parts do together: they hold each parameter once, or, as
+// ranks of a context group, all of it; do the same actions; and make the same moves in the same
+// order, each with its share of the same value.
 //
 //===-----------------------------------------------------------------------------------------===//
 #include "runtime/device/PartMove.h"
@@ -27,7 +28,7 @@ public:
 
   Status run() {
     for (int32_t s = 0; s < p.stages; ++s)
-      for (int32_t part = 0; part < p.modelParallel; ++part) {
+      for (int32_t part = 0; part < p.entries(); ++part) {
         const Stage &stage = p.stageOf(s, part);
         if (stage.id != s || stage.part != part)
           return bad("stages.json", "an entry is of stage " + std::to_string(stage.id) + ", part " +
@@ -36,10 +37,10 @@ public:
                                         " is expected");
       }
     for (int32_t s = 0; s < p.stages; ++s)
-      for (int32_t part = 0; part < p.modelParallel; ++part) {
+      for (int32_t part = 0; part < p.entries(); ++part) {
         where = "stage " + std::to_string(s) + ", part " + std::to_string(part);
         OMNIBAL_RETURN_IF_ERROR(checkParameters(p.stageOf(s, 0), p.stageOf(s, part)));
-        OMNIBAL_RETURN_IF_ERROR(checkModes(p.stageOf(s, 0), p.stageOf(s, part), part));
+        OMNIBAL_RETURN_IF_ERROR(checkModes(p.stageOf(s, 0), p.stageOf(s, part)));
       }
     return Status::ok();
   }
@@ -63,6 +64,8 @@ private:
           a.orthogonalized != b.orthogonalized || a.quantization != b.quantization ||
           a.held.has_value() != b.held.has_value())
         return bad(name, "it differs from that of part 0");
+      if (!p.hasOwnParts() && (b.held || !liesAlike(a, b)))
+        return bad(name, "ranks of a context group hold all of it, in the same place");
       if (!b.held)
         continue;
       const UnitRange share = shareOf(b.held->units, own.part, p.modelParallel);
@@ -72,12 +75,25 @@ private:
         return bad(name, "the units that it has of it are not its share");
     }
     for (size_t b = 0; b < own.buckets.size(); ++b)
-      if (own.buckets[b].parameters != first.buckets[b].parameters)
-        return bad(where, "bucket " + std::to_string(b) + " has other parameters than on part 0");
+      if (own.buckets[b].parameters != first.buckets[b].parameters ||
+          boundsOf(own.buckets[b]) != boundsOf(first.buckets[b]))
+        return bad(where, "bucket " + std::to_string(b) +
+                              " has other parameters or shares than on part 0");
     return Status::ok();
   }
 
-  Status checkModes(const Stage &first, const Stage &own, int32_t part) {
+  std::vector<int64_t> boundsOf(const Bucket &bucket) const {
+    // Parts of a stage have replicas of their own.
+    return bucket.share && !p.hasOwnParts() ? bucket.share->bounds : std::vector<int64_t>();
+  }
+
+  static bool liesAlike(const Parameter &a, const Parameter &b) {
+    return a.dataOffset == b.dataOffset && a.gradOffset == b.gradOffset &&
+           a.moment1Offset == b.moment1Offset && a.moment2Offset == b.moment2Offset &&
+           a.masterOffset == b.masterOffset && a.averageOffset == b.averageOffset;
+  }
+
+  Status checkModes(const Stage &first, const Stage &own) {
     for (const auto &[name, mode] : own.modes) {
       auto other = first.modes.find(name);
       if (other == first.modes.end() || own.modes.size() != first.modes.size())
@@ -88,7 +104,7 @@ private:
       for (size_t c = 0; c < mode.chunks.size(); ++c)
         for (ActionKind kind : computeKinds)
           OMNIBAL_RETURN_IF_ERROR(checkCalls(other->second.chunks[c].calls(kind),
-                                             mode.chunks[c].calls(kind), part, p.capsOf(name)));
+                                             mode.chunks[c].calls(kind), own.part, p.capsOf(name)));
     }
     return Status::ok();
   }
@@ -101,7 +117,7 @@ private:
   }
 
   Status checkCalls(const std::vector<LayerCall> &first, const std::vector<LayerCall> &own,
-                    int32_t part, const MicrobatchCaps &caps) {
+                    int32_t entry, const MicrobatchCaps &caps) {
     if (first.size() != own.size())
       return bad(where, "a chunk has other layers than on part 0");
     for (size_t i = 0; i < own.size(); ++i) {
@@ -110,12 +126,14 @@ private:
         return bad(layer, "part 0 runs \"" + first[i].layer + "\" in its place");
       OMNIBAL_ASSIGN_OR_RETURN(const auto expected, movesOf(p.functions[first[i].function]));
       OMNIBAL_ASSIGN_OR_RETURN(const auto found, movesOf(p.functions[own[i].function]));
+      if (caps.parts == 1 && !found.empty())
+        return bad(layer, "it makes moves among parts in a mode that each rank runs by itself");
       if (expected.size() != found.size())
         return bad(layer, "it makes " + std::to_string(found.size()) + " moves, part 0 makes " +
                               std::to_string(expected.size()));
       for (size_t m = 0; m < found.size(); ++m)
         if (!fit(p.functions[first[i].function], expected[m], p.functions[own[i].function],
-                 found[m], part, caps))
+                 found[m], entry % caps.parts, caps))
           return bad(layer, "move " + std::to_string(m) + " (" + found[m].call->kernel +
                                 ") is not that of part 0, or not its share of the same value");
     }
@@ -141,13 +159,13 @@ private:
   }
 
   /// The whole value that an operand is a share of; empty where it is none.
-  std::vector<int64_t> wholeOf(const FoundMove &move, int operand,
-                               const std::optional<PartSplit> &split, int32_t part,
-                               const SymbolValues &at) const {
+  static std::vector<int64_t> wholeOf(const FoundMove &move, int operand,
+                                      const std::optional<PartSplit> &split, int32_t part,
+                                      int32_t parts, const SymbolValues &at) {
     std::vector<int64_t> shape;
     for (const Extent &size : move.call->operands[operand].second.shape)
       shape.push_back(size.evaluate(at));
-    return PartMove::wholeShape(shape, splitAt(split, at), part, p.modelParallel);
+    return PartMove::wholeShape(shape, splitAt(split, at), part, parts);
   }
 
   static bool isDense(const View &view, const SymbolValues &at) {
@@ -178,12 +196,12 @@ private:
     const int64_t v = caps.tiles, n = p.roundedTokens(caps.tokens);
     for (auto [tiles, tokens] : {std::pair{v, n}, std::pair{std::min<int64_t>(v, 1), int64_t{1}},
                                  std::pair{v / 2, n / 2}}) {
-      const auto onFirst = SymbolValues::of(tiles, tokens, 0, p.modelParallel),
-                 onOwn = SymbolValues::of(tiles, tokens, part, p.modelParallel);
-      const std::vector<int64_t> whole = wholeOf(first, a.src, a.from, 0, onFirst);
+      const auto onFirst = SymbolValues::of(tiles, tokens, 0, caps.parts),
+                 onOwn = SymbolValues::of(tiles, tokens, part, caps.parts);
+      const std::vector<int64_t> whole = wholeOf(first, a.src, a.from, 0, caps.parts, onFirst);
       if (whole.empty() != first.call->operands[a.src].second.shape.empty() ||
-          wholeOf(own, b.src, b.from, part, onOwn) != whole ||
-          wholeOf(own, b.dst, b.to, part, onOwn) != whole || !areDense(own, onOwn))
+          wholeOf(own, b.src, b.from, part, caps.parts, onOwn) != whole ||
+          wholeOf(own, b.dst, b.to, part, caps.parts, onOwn) != whole || !areDense(own, onOwn))
         return false;
     }
     return true;
@@ -207,13 +225,20 @@ private:
 
 Status verifyOwnParts(const Program &program) { return PartsCheck(program).run(); }
 
-/// Only parts of their own have shares of a micro-batch, whose moves are then compared.
-static Status refuseOwnSizes(const Program &program) {
-  for (const Function &function : program.functions)
+/// Only ranks with entries of their own have shares of a micro-batch and make moves, which are then
+/// compared.
+static Status refuseParts(const Program &program) {
+  for (const Function &function : program.functions) {
+    const std::string where = "function \"" + function.name + "\", ";
     for (const Buffer &buffer : function.buffers)
       if (isOwn(buffer.shape))
-        return broken("p20", "function \"" + function.name + "\", buffer \"" + buffer.name + "\"",
+        return broken("p20", where + "buffer \"" + buffer.name + "\"",
                       "its size is that of a part's own share, but all parts do the same");
+    for (const KernelCall &call : function.calls)
+      if (PartMove::isKernel(call.kernel))
+        return broken("p20", where + "call of " + call.kernel,
+                      "it is a move among parts, but all parts do the same");
+  }
   return Status::ok();
 }
 
@@ -223,14 +248,19 @@ Status verifyProgram(const Program &program) {
     OMNIBAL_RETURN_IF_ERROR(verifyActions(whole));
     return verifyMemory(whole);
   };
-  const auto entries = static_cast<int64_t>(program.stageList.size());
-  if (program.stages < 1 || program.modelParallel < 2 ||
-      entries != int64_t{program.stages} * program.modelParallel) {
-    OMNIBAL_RETURN_IF_ERROR(refuseOwnSizes(program));
-    return verify(program);
+  const auto listed = static_cast<int64_t>(program.stageList.size());
+  const int64_t parts = int64_t{program.modelParallel} * program.largestDegree();
+  if (program.stages < 1 || parts < 2 || listed != int64_t{program.stages} * parts) {
+    OMNIBAL_RETURN_IF_ERROR(refuseParts(program));
+    OMNIBAL_RETURN_IF_ERROR(verify(program));
+    return program.largestDegree() == 1
+               ? Status::ok()
+               : broken("p20", "stages.json",
+                        "it has no entry for each rank of the largest context group, " +
+                            std::to_string(program.largestDegree()) + " a stage");
   }
   Program ofPart = program;
-  for (int32_t part = 0; part < program.modelParallel; ++part) {
+  for (int32_t part = 0; part < program.entries(); ++part) {
     ofPart.stageList.clear();
     for (int32_t stage = 0; stage < program.stages; ++stage)
       ofPart.stageList.push_back(program.stageOf(stage, part));

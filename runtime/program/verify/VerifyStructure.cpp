@@ -35,9 +35,9 @@ bool sane(const Program &p, const std::vector<Extent> &list) {
 /// it for every view that a compiler writes. Where parts differ, the entries are those of one.
 std::array<SymbolValues, 6> probes(const Program &p, const MicrobatchCaps &caps) {
   const int64_t v = caps.tiles, n = p.roundedTokens(caps.tokens);
-  const int32_t part = p.stageList.empty() ? 0 : p.stageList.front().part;
+  const int32_t part = p.stageList.empty() ? 0 : p.stageList.front().part % caps.parts;
   auto at = [&](int64_t tiles, int64_t tokens) {
-    return SymbolValues::of(tiles, tokens, part, p.modelParallel);
+    return SymbolValues::of(tiles, tokens, part, caps.parts);
   };
   return {at(0, 0),
           at(v, 0),
@@ -49,7 +49,7 @@ std::array<SymbolValues, 6> probes(const Program &p, const MicrobatchCaps &caps)
 
 /// What memory is laid out for.
 SymbolValues mostOf(const Program &p, const MicrobatchCaps &caps) {
-  return SymbolValues::most(caps.tiles, p.roundedTokens(caps.tokens), p.modelParallel);
+  return SymbolValues::most(caps.tiles, p.roundedTokens(caps.tokens), caps.parts);
 }
 
 Status checkHeader(const Program &p) {
@@ -419,7 +419,8 @@ Status checkLayerCall(const Program &p, const MicrobatchCaps &caps, const Stage 
 
 Status checkValue(const Program &p, const MicrobatchCaps &caps, const Mode &mode,
                   const BatchValue &v, const std::string &where) {
-  if (v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) ||
+  // All ranks that run a micro-batch together are given all of it, and hand on all of a result.
+  if (isOwn(v.shape) || v.region < 0 || v.region >= static_cast<int64_t>(mode.regions.size()) ||
       !fits(p, caps, mode.regions[v.region], {v.offset, 0, 0}, v.shape, v.dtype))
     return broken("p4", where + ", value \"" + v.name + "\"", "it does not fit its region");
   return Status::ok();
@@ -505,8 +506,8 @@ Status checkTransfers(const Program &p, const std::string &modeName) {
   return Status::ok();
 }
 
-/// For each function the caps of the modes that call it, for which it is laid out; those of the
-/// first train mode where none does, as it is never run.
+/// For each function the caps of the modes that call it, for which it is laid out; where none does,
+/// as it is never run, those of the first train mode, with the smallest shares of any.
 std::vector<std::vector<MicrobatchCaps>> capsOfFunctions(const Program &p) {
   std::vector<std::vector<MicrobatchCaps>> result(p.functions.size());
   auto add = [&](int32_t function, const MicrobatchCaps &caps) {
@@ -524,7 +525,8 @@ std::vector<std::vector<MicrobatchCaps>> capsOfFunctions(const Program &p) {
             add(call.function, p.capsOf(name));
   for (std::vector<MicrobatchCaps> &list : result)
     if (list.empty())
-      list.push_back(p.trainModes[0].caps());
+      list.push_back({p.trainModes[0].tilesCap, p.trainModes[0].tokensCap,
+                      p.modelParallel * p.largestDegree()});
   return result;
 }
 

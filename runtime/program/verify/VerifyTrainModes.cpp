@@ -64,18 +64,21 @@ Status checkModeList(const Program &p) {
     if (mode.degree < 1 || p.dataParallel % mode.degree != 0)
       return bad("the degree " + std::to_string(mode.degree) + " of " + which +
                  " does not divide data_parallel, " + std::to_string(p.dataParallel));
-    if (mode.degree > 1)
+    if (p.largestDegree() % mode.degree != 0)
+      return bad("the degree " + std::to_string(mode.degree) + " of " + which +
+                 " does not divide the largest, " + std::to_string(p.largestDegree()));
+    if (mode.degree > 1 && p.modelParallel > 1)
       return bad("the degree of " + which + " is " + std::to_string(mode.degree) +
-                 ", but ranks cannot share a micro-batch's tokens yet");
+                 ", but with model_parallel above 1 there is none above 1");
     if (before && before->tokensCap > mode.tokensCap)
       return bad("the caps do not ascend: " + std::to_string(mode.tokensCap) + " tokens of " +
                  which + " come after " + std::to_string(before->tokensCap));
-    if (p.trainModes.size() > 1 && (mode.name.empty() || !names.insert(mode.name).second))
+    if (p.hasLengthGroups() && (mode.name.empty() || !names.insert(mode.name).second))
       return bad("the name " + which + " is empty or occurs twice");
     before = &mode;
   }
-  if (p.trainModes.size() > 1 && !p.stepProblem.empty())
-    return bad("there are several, but plans of single steps are for one");
+  if (p.hasLengthGroups() && !p.stepProblem.empty())
+    return bad("there are several, or a degree, but plans of single steps are for one without");
   return Status::ok();
 }
 

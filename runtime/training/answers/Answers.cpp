@@ -48,9 +48,9 @@ public:
 
   /// The number of the answer in a micro-batch of this replica; none where there is nothing to do.
   std::optional<size_t> answerOf(int32_t microbatch) const {
-    const auto replicas = static_cast<size_t>(all.s.program().dataParallel);
-    const size_t number = first + static_cast<size_t>(microbatch) * replicas +
-                          static_cast<size_t>(all.s.executor->replica());
+    const auto ranks = static_cast<size_t>(all.s.program().dataRanks(evaluateMode));
+    const size_t number = first + static_cast<size_t>(microbatch) * ranks +
+                          static_cast<size_t>(all.s.executor->dataRank(evaluateMode));
     return number < answers.size() && !answers[number].ended ? std::optional(number) : std::nullopt;
   }
 
@@ -256,7 +256,8 @@ Result<std::vector<Answer>> Answers::run() {
   OMNIBAL_ASSIGN_OR_RETURN(keeps, canKeep());
   std::vector<Ongoing> ongoing(prompts.size());
   const Mode &mode = s.executor->stageInfo().modes.at(evaluateMode);
-  const auto together = static_cast<size_t>(mode.microbatches * s.program().dataParallel);
+  const auto together =
+      static_cast<size_t>(mode.microbatches * s.program().dataRanks(evaluateMode));
   for (size_t i = 0; i < prompts.size(); ++i) {
     ongoing[i].ended = !hasRoom(prompts[i], ongoing[i]);
     ongoing[i].kept = KeptKeys(mostTokens(prompts[i]));

@@ -13,8 +13,7 @@ public:
   InOrder(Session &session, const EvaluatedData &data, const EvaluationSink &sink)
       : s(session), data(data), sink(sink), mode(s.executor->stageInfo().modes.at(evaluateMode)) {
     options.shapes = {{mode.microbatches, s.program().caps()}};
-    options.dataParallel = s.program().dataParallel;
-    options.replica = s.executor->replica();
+    options.replica = s.executor->dataRank(evaluateMode);
     options.pixels = readsPixels(s.executor->stageInfo(), evaluateMode);
     options.threads = loaderThreads(s, evaluateMode);
     options.stepsAhead = s.options.loaderStepsAhead;
@@ -24,7 +23,7 @@ public:
   }
 
   Status run(Status &unread) {
-    SamplesInOrder samples(s, *data.source.dataset, {mode.microbatches, options.dataParallel});
+    SamplesInOrder samples(s, *data.source.dataset, {mode.microbatches, s.program().dataRanks(evaluateMode)});
     while (!samples.isOver()) {
       const double before = samples.progress();
       unread = samples.lookUp();

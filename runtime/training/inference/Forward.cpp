@@ -336,7 +336,7 @@ Status forward(Session &s) {
     loads.push_back({row.tiles, static_cast<int64_t>(row.ids.size())});
   auto groups = cutInOrder(loads, p.caps().tiles, p.caps().tokens);
   // One replica runs; the others keep step with empty micro-batches.
-  bool works = s.executor->replica() == 0, pixels = readsPixels(stage, "forward");
+  bool works = s.executor->dataRank("forward") == 0, pixels = readsPixels(stage, "forward");
   std::map<std::string, Output> outputs;
   if (s.executor->isFirstHolder())
     for (const BatchValue &value : mode->second.results) {

@@ -270,10 +270,13 @@ Result<std::string> describeProcesses(const Session &s, const DataSource &data,
   };
   std::string text;
   if (alone) {
-    // Others that hold the stage need no more.
-    for (int stage = 0; stage < s.program().stages; ++stage)
-      text += line("process of stage " + std::to_string(stage),
-                   fromText(texts[RankGrid(s.program()).rankOf({0, stage})]));
+    for (int stage = 0; stage < s.program().stages; ++stage) {
+      std::vector<WorkspaceUse> most;
+      for (int rank : RankGrid(s.program()).holdersOf(stage))
+        if (auto uses = fromText(texts[rank]); totalOf(uses) > totalOf(most))
+          most = std::move(uses);
+      text += line("process of stage " + std::to_string(stage), most);
+    }
     return text;
   }
   std::vector<WorkspaceUse> all;

@@ -117,13 +117,14 @@ namespace {
 
 std::string stepsOf(const TrainMode &mode) {
   return mode.schedule + ", micro-batches " + std::to_string(mode.microbatches) + ", caps " +
-         std::to_string(mode.tilesCap) + " tiles and " + std::to_string(mode.tokensCap) + " tokens";
+         std::to_string(mode.tilesCap) + " tiles and " + std::to_string(mode.tokensCap) + " tokens" +
+         (mode.degree > 1 ? ", " + std::to_string(mode.degree) + " replicas to a micro-batch" : "");
 }
 
 } // namespace
 
 std::string banner(const Program &p, int threads, const std::vector<std::string> &beside) {
-  const bool several = p.trainModes.size() > 1;
+  const bool several = p.hasLengthGroups();
   const RankGrid grid(p);
   std::string text =
       "program for " + p.model + ": " + grid.product() + ", " +
@@ -144,13 +145,12 @@ std::string banner(const Program &p, int threads, const std::vector<std::string>
     for (const Chunk &chunk : mode.chunks)
       layers.insert(layers.end(), chunk.layers.begin(), chunk.layers.end());
     std::string ranks;
-    for (int rank :
-         p.hasOwnParts() ? grid.replicasOf(stage.id, stage.part) : grid.holdersOf(stage.id))
+    const std::vector<int> all = grid.ranksOf(p, stage);
+    for (int rank : all)
       ranks += (ranks.empty() ? "" : ",") + std::to_string(rank);
-    const std::string &ofStage = beside.at(grid.rankOf({0, stage.id, stage.part}));
+    const std::string &ofStage = beside.at(all.front());
     text += "  " +
-            (p.hasOwnParts() ? grid.placeText(grid.rankOf({0, stage.id, stage.part}))
-                             : "stage " + std::to_string(stage.id)) +
+            (p.hasOwnParts() ? grid.placeText(all.front()) : "stage " + std::to_string(stage.id)) +
             "  rank " + ranks + "  " + std::to_string(parameters) + " parameters (" +
             std::to_string(trainable) + " trainable)  memory " + bytesToString(stage.arenaBytes) +
             " (weights and optimizer " + bytesToString(stage.persistentBytes) + ")" +

@@ -14,7 +14,7 @@ void SamplesSeen::add(const StepResult &step) {
 
 void StepPlace::addRoom(const Program &program, size_t mode) {
   const TrainMode &of = program.trainModes[mode];
-  const int64_t microbatches = int64_t{of.microbatches} * program.dataParallel;
+  const int64_t microbatches = int64_t{of.microbatches} * program.dataRanks(trainModeName(mode));
   roomForTiles += of.tilesCap * microbatches;
   roomForTokens += of.tokensCap * microbatches;
 }

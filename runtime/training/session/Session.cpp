@@ -7,10 +7,12 @@ namespace omnibal::rt {
 
 Result<std::shared_ptr<StepSource>> openSteps(const RunOptions &options, const Program &program,
                                               const Dataset &dataset) {
-  StepSource::Layout layout{program.trainModes[0].microbatches, program.dataParallel};
+  StepSource::Layout layout{program.trainModes[0].microbatches, program.dataParallel, {}};
+  for (const TrainMode &mode : program.trainModes)
+    layout.degrees.push_back(mode.degree);
   std::vector<ModeUse> modes;
   for (const TrainMode &mode : program.trainModes)
-    if (program.trainModes.size() > 1)
+    if (program.hasLengthGroups())
       modes.push_back({mode.name, mode.tilesCap, mode.tokensCap, mode.degree, mode.microbatches});
   if (options.batches.empty())
     return readStepsFile(

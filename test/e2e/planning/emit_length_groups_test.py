@@ -174,13 +174,44 @@ class EmitLengthGroups(unittest.TestCase):
         needed = int(match.group(4)) / (REPLICAS * group["tokens_cap"])
         self.assertAlmostEqual(waits / (needed + waits), waits / (rows + waits) / 2)
 
+    def test_degrees(self):
+        """Replicas that share micro-batches hold longer ones, and recompute no more of equal ones."""
+        self.emit("degrees.json", "--memory-limit-bytes", LIMIT, "--degrees", "2,1")
+        groups = read(self.path("degrees.json"))
+        listed = groups["groups"]
+        self.assertEqual([(g["tokens_cap"], g["degree"]) for g in listed], sorted((g["tokens_cap"], g["degree"]) for g in listed))
+        of_degree = {degree: {g["tokens_cap"]: g for g in listed if g["degree"] == degree} for degree in (1, 2)}
+        for group in listed:
+            self.assertEqual(group["ranks"], REPLICAS // group["degree"])
+            self.assertEqual(group["name"].endswith(":2"), group["degree"] == 2)
+            self.assertEqual(group["microbatches"], max(1, int(STEP / (group["ranks"] * group["tokens_cap"]) + 0.5)))
+        self.assertGreater(max(of_degree[2]), max(of_degree[1]))
+        self.assertTrue(set(of_degree[1]) <= set(of_degree[2]))
+        for tokens, alone in of_degree[1].items():
+            shared = of_degree[2][tokens]
+            self.assertLessEqual(*(sum(name != "keep" for name in group["remat"]) for group in (shared, alone)))
+            self.assertGreater(alone["cost"]["token_ns"], shared["cost"]["token_ns"])
+        # One of each, as a program.
+        groups["groups"] = [of_degree[1][512], of_degree[2][1500]]
+        with open(self.path("two.json"), "w") as file:
+            json.dump(groups, file)
+        folder, program = self.path("two"), self.path("program-two")
+        call("omnibal-batch", self.table, "--length-groups", self.path("two.json"), "--min-gain", 0, "-o", folder)
+        self.assertEqual([g["degree"] for g in read(os.path.join(folder, "groups.json"))["groups"]], [1, 2])
+        call("omnibal-compile", MODEL, "--stages", STAGES, "--data-parallel", REPLICAS, "--batches", folder, "--memory-limit-bytes", LIMIT,
+             "-o", program)
+        self.assertEqual([mode["degree"] for mode in read(os.path.join(program, "manifest.json"))["train_modes"]], [1, 2])
+        entries = read(os.path.join(program, "stages.json"))
+        self.assertEqual([(entry["id"], entry["part"]) for entry in entries], [(s, p) for s in range(STAGES) for p in range(2)])
+        self.assertLessEqual(max(entry["arena_bytes"] for entry in entries), LIMIT)
+
     def test_same_file_again(self):
         self.emit("again.json", "--memory-limit-bytes", LIMIT, "--dry-run")
         self.assertEqual(read(self.path("again.json")), self.groups)
 
     def test_what_is_refused(self):
         self.assertIn("--calibration", self.uncalibrated())
-        self.assertIn("degree 2", self.refused("--degrees", "1,2"))
+        self.assertIn("degree 3 does not divide the 2 replicas", self.refused("--degrees", "1,3"))
         self.assertIn("zb-h1", self.refused("--schedule", "zb-h1"))
         error = self.refused("--memory-limit-bytes", 3_000_000)
         self.assertRegex(error, r"sample \d+ \(\d+ tiles, \d+ tokens\) fits into no candidate; \S+ \(.*\): infeasible")

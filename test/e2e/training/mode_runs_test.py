@@ -51,8 +51,17 @@ class Case(ModeCase):
 
 class GoingOn(Case):
     def test_evaluation_between_steps_of_all_modes(self):
+        losses = []
+        for degree in (1, 2):
+            with self.subTest(degree=degree):
+                losses.append(self.check_evaluation(degree)["loss"])
+                for name in ("batches", "program", "alone", "beside"):
+                    shutil.rmtree(self.path(name))
+        self.assertAlmostEqual(*losses, delta=1e-5)
+
+    def check_evaluation(self, degree):
         order = [0, 0, *([0, 1] * 4)]
-        modes = [Mode(kind, count, self.samples, 2) for kind, count in (("short", 2), ("long", 1))]
+        modes = [Mode("short", 2, self.samples, 2), Mode("long", 1, self.samples, 2, degree)]
         batches = self.folder("batches", modes, order, 2)
         program = self.program("program", batches, 2, 2)
         _, alone = self.train(program, batches, "--save", self.path("alone"), log="alone.jsonl")
@@ -65,14 +74,16 @@ class GoingOn(Case):
         self.call("omnibal-run", program, "--weights", self.path("alone"), "--data", self.path("data-000000.tar"), "--preprocess",
                   f"{MODEL}/preprocessor_config.json", "--evaluate", "--log", self.path("evaluate.json"))
         with open(self.path("evaluate.json")) as file:
-            self.assertEqual(log[-1]["evaluation"], json.load(file))
+            evaluation = json.load(file)
+        self.assertEqual(log[-1]["evaluation"], evaluation)
+        return evaluation
 
     def test_after_any_step(self):
         order = [0, 0, *([0, 1] * 4)]  # as with a curriculum
-        for stages, replicas, microbatches in ((1, 1, (4, 2)), (2, 2, (2, 1)), (1, 4, (2, 1))):
-            with self.subTest(stages=stages, replicas=replicas):
-                name = f"{stages}x{replicas}"
-                modes = [Mode(kind, count, self.samples, replicas) for kind, count in zip(("short", "long"), microbatches)]
+        for stages, replicas, microbatches, degree in ((1, 1, (4, 2), 1), (2, 2, (2, 1), 1), (1, 4, (2, 1), 1), (2, 2, (2, 1), 2)):
+            with self.subTest(stages=stages, replicas=replicas, degree=degree):
+                name = f"{stages}x{replicas}-{degree}"
+                modes = [Mode("short", microbatches[0], self.samples, replicas), Mode("long", microbatches[1], self.samples, replicas, degree)]
                 batches = self.folder("b" + name, modes, order, stages)
                 program = self.program("p" + name, batches, stages, replicas)
                 total = len(order) + 2  # a second epoch begins

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from judgement import Float32, Judgement  # noqa: E402
 from mode_batches import Mode, ModeCase, write_folder, write_json  # noqa: E402
 from reference_losses import read_safetensors  # noqa: E402
+from run_case import MPIRUN  # noqa: E402
 
 BIN, DATA = sys.argv[1:3]
 MODEL = os.path.join(DATA, "tiny-internvl")
@@ -22,8 +23,8 @@ MODEL = os.path.join(DATA, "tiny-internvl")
 class Case(ModeCase):
     MODEL = MODEL
 
-    def call(self, tool, *flags, code=0):
-        result = subprocess.run([os.path.join(BIN, tool), *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def call(self, tool, *flags, code=0, launcher=()):
+        result = subprocess.run([*launcher, os.path.join(BIN, tool), *map(str, flags)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 text=True, timeout=300)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result.stdout if code == 0 else result.stderr
@@ -38,11 +39,12 @@ class Case(ModeCase):
         with open(problem) as file:
             return [[option["name"] for option in layer["remat"]] for layer in json.load(file)["layers"]]
 
-    def modes(self, replicas, **fields):
+    def modes(self, replicas, degrees=(1, 1), **fields):
         """One that keeps everything and one of larger micro-batches that recomputes all it can."""
         options = self.layers()
-        short = Mode("short", 6 // replicas, self.samples, replicas, remat=["keep"] * len(options), **fields)
-        long = Mode("long", 2 // replicas, self.samples, replicas, remat=[names[-1] for names in options], **fields)
+        ranks = [replicas // degree for degree in degrees]
+        short = Mode("short", max(1, 6 // ranks[0]), self.samples, replicas, degrees[0], remat=["keep"] * len(options), **fields)
+        long = Mode("long", max(1, 2 // ranks[1]), self.samples, replicas, degrees[1], remat=[names[-1] for names in options], **fields)
         self.assertLess(short.tokens, long.tokens)
         return [short, long]
 
@@ -58,11 +60,12 @@ class Case(ModeCase):
             stages = json.load(file)
         return stages["stages"] if isinstance(stages, dict) else stages
 
-    def run_program(self, program, batches, name, *flags):
+    def run_program(self, program, batches, name, *flags, launcher=()):
         """The log of an epoch, with gradients of its first step and the model after it."""
         self.call("omnibal-run", self.path(program), "--weights", f"{MODEL}/model.safetensors", "--data", self.shard,
                   "--preprocess", f"{MODEL}/preprocessor_config.json", "--batches", batches, "--lr", "0.001",
-                  "--log", self.path(f"{name}.jsonl"), "--save-gradients", self.path(f"{name}.safetensors"), *flags)
+                  "--log", self.path(f"{name}.jsonl"), "--save-gradients", self.path(f"{name}.safetensors"), *flags,
+                  launcher=launcher)
         with open(self.path(f"{name}.jsonl")) as file:
             return [json.loads(line) for line in file]
 
@@ -70,25 +73,87 @@ class Case(ModeCase):
 class Alternation(Case):
     LONGER = True
 
-    def test_alternating_steps_are_those_of_pytorch(self):
+    def check(self, stages, replicas, degrees=(1, 1), *flags):
+        """20 steps of two modes in turn, each with the samples of a step of PyTorch's."""
         self.assertEqual(len(self.steps), 20)
-        mode_of_step = [step % 2 for step in range(len(self.steps))]
+        name = f"{stages}x{replicas}-{degrees[0]}-{degrees[1]}"
+        modes = self.modes(replicas, degrees)
+        write_folder(self.path("b" + name), self.samples, modes, [step % 2 for step in range(len(self.steps))], stages)
+        self.compile("p" + name, "--stages", stages, "--data-parallel", replicas, "--batches", self.path("b" + name), *flags)
+        judgement = Judgement(MODEL, "train_all", len(self.steps), Float32)
+        o = judgement.optimizer
+        log = self.run_program("p" + name, self.path("b" + name), name, "--steps", len(self.steps), "--lr", o["lr"],
+                               "--beta1", o["betas"][0], "--beta2", o["betas"][1], "--eps", o["eps"],
+                               "--weight-decay", o["weight_decay"], "--clip", o["clip_grad_norm"])
+        judgement.log(log)
+        judgement.gradients(read_safetensors(self.path(f"{name}.safetensors")))
+        print(name, judgement.summary())
+        self.assertEqual(judgement.failures, [])
+
+    def test_alternating_steps_are_those_of_pytorch(self):
         for stages in (1, 2):
             for replicas in (1, 2):
                 with self.subTest(stages=stages, replicas=replicas):
-                    name = f"{stages}x{replicas}"
-                    modes = self.modes(replicas)
-                    write_folder(self.path("b" + name), self.samples, modes, mode_of_step, stages)
-                    self.compile("p" + name, "--stages", stages, "--data-parallel", replicas, "--batches", self.path("b" + name))
-                    judgement = Judgement(MODEL, "train_all", len(self.steps), Float32)
-                    o = judgement.optimizer
-                    log = self.run_program("p" + name, self.path("b" + name), name, "--steps", len(self.steps), "--lr", o["lr"],
-                                           "--beta1", o["betas"][0], "--beta2", o["betas"][1], "--eps", o["eps"],
-                                           "--weight-decay", o["weight_decay"], "--clip", o["clip_grad_norm"])
-                    judgement.log(log)
-                    judgement.gradients(read_safetensors(self.path(f"{name}.safetensors")))
-                    print(name, judgement.summary())
-                    self.assertEqual(judgement.failures, [])
+                    self.check(stages, replicas)
+
+
+class ContextGroups(Alternation):
+    """Replicas that share the micro-batches of a mode."""
+
+    def test_alternating_steps_are_those_of_pytorch(self):
+        for stages, replicas, degrees, flags in ((1, 2, (1, 2), ()), (2, 2, (1, 2), ("--zero", 1)), (1, 4, (1, 4), ()),
+                                                 (2, 4, (2, 4), ()), (1, 4, (4, 2), ("--zero", 1)), (1, 3, (1, 3), ())):
+            with self.subTest(stages=stages, replicas=replicas, degrees=degrees):
+                self.check(stages, replicas, degrees, *flags)
+
+
+class ContextBits(Case):
+    """What replicas share decides no bits but those of sums that are cut otherwise."""
+
+    def check(self, stages, replicas, degrees):
+        modes = self.modes(replicas, degrees)
+        write_folder(self.path("b"), self.samples, modes, [0, 1] * 5, stages)
+        compiled = ("--stages", stages, "--data-parallel", replicas, "--batches", self.path("b"))
+        self.compile("p", *compiled)
+        cuts = [0]
+        for stage in self.stages_of("p"):
+            if stage["part"] == 0:
+                cuts.append(cuts[-1] + len(stage["modes"]["train"]["chunks"][0]["layers"]))
+        expected = self.run_program("p", self.path("b"), "threads", "--save", self.path("threads"))
+
+        def same(name, log=expected, reference="threads"):
+            self.assertEqual(*([(line["step"], line["loss"], line["grad_norm"]) for line in lines] for lines in (self.log(name), log)))
+            for file in (f"{name}.safetensors", f"{name}/model.safetensors"):
+                self.assertTrue(filecmp.cmp(self.path(file), self.path(file.replace(name, reference, 1)), shallow=False), file)
+
+        self.run_program("p", self.path("b"), "two", "--threads", 2, "--save", self.path("two"))
+        same("two")
+        self.run_program("p", self.path("b"), "mpi", "--save", self.path("mpi"), launcher=(*MPIRUN, str(stages * replicas)))
+        same("mpi")
+        self.compile("zero", *compiled, "--zero", 1)
+        self.run_program("zero", self.path("b"), "shares", "--save", self.path("shares"))
+        same("shares")
+        for number, mode in enumerate(modes):
+            name = f"alone{number}"
+            only, single = self.path(f"only{number}"), self.path(f"single{number}")
+            write_folder(only, self.samples, modes, [number] * len(self.steps), stages)
+            write_folder(single, self.samples, [mode], [0] * len(self.steps), stages, cuts)
+            self.compile(name, "--stages", stages, "--data-parallel", replicas, "--batches", single)
+            if mode.degree > 1:
+                self.assertEqual({entry["part"] for entry in self.stages_of(name)}, set(range(mode.degree)))
+            found = self.run_program("p", only, f"of{number}", "--save", self.path(f"of{number}"))
+            self.run_program(name, single, name, "--save", self.path(name))
+            same(name, found, f"of{number}")
+
+    def log(self, name):
+        with open(self.path(f"{name}.jsonl")) as file:
+            return [json.loads(line) for line in file]
+
+    def test_two_replicas(self):
+        self.check(1, 2, (1, 2))
+
+    def test_four_replicas_and_stages(self):
+        self.check(2, 4, (4, 2))
 
 
 class Training(Case):
@@ -243,12 +308,11 @@ class Errors(Case):
         self.refused("length group long: the schedule interleaved:2 runs another number of chunks", code=1,
                      change=put("schedule", "interleaved:2", group=1))
 
-        def degree(groups):
-            groups["replicas"] = 2
-            groups["groups"][0]["ranks"] = 2
-            groups["groups"][1] |= {"degree": 2}
-        self.refused("length group \"long\": the context-parallel degree is 2, but programs have none above 1 yet", "--data-parallel", 2,
-                     change=degree)
+        def degrees(groups):
+            groups["replicas"] = 6
+            groups["groups"][0] |= {"degree": 2, "ranks": 3}
+            groups["groups"][1] |= {"degree": 3, "ranks": 2}
+        self.refused("length group \"short\": the `degree` 2 does not divide the largest, 3", "--data-parallel", 6, change=degrees)
 
     def test_a_limit_that_only_the_long_mode_breaks(self):
         write_json(self.path("b"), "groups", self.groups)

@@ -63,18 +63,19 @@ class Samples:
 
 
 class Mode:
-    """A length group; caps hold any step of `samples` in its rows."""
+    """A length group, in which `degree` replicas share a micro-batch; caps hold any step of `samples` in its rows."""
 
-    def __init__(self, name, microbatches, samples, replicas, **fields):
+    def __init__(self, name, microbatches, samples, replicas, degree=1, **fields):
         self.name, self.microbatches, self.replicas, self.fields = name, microbatches, replicas, fields
+        self.degree, self.ranks = degree, replicas // degree
         loads = [samples.load(group) for step in range(len(samples.of_step))
-                 for group in samples.pack(step, microbatches * replicas)]
+                 for group in samples.pack(step, microbatches * self.ranks)]
         self.tiles, self.tokens = (max(load[i] for load in loads) for i in (0, 1))
 
     def json(self):
         cost = {"tile_ns": 100, "token_ns": 10, "square_ns": 0, "microbatch_ns": 1, "step_ns": 1}
-        return {"name": self.name, "tiles_cap": self.tiles, "tokens_cap": self.tokens, "degree": 1,
-                "ranks": self.replicas, "microbatches": self.microbatches, **self.fields, "cost": cost}
+        return {"name": self.name, "tiles_cap": self.tiles, "tokens_cap": self.tokens, "degree": self.degree,
+                "ranks": self.ranks, "microbatches": self.microbatches, **self.fields, "cost": cost}
 
 
 def write_folder(folder, samples, modes, mode_of_step, stages=1, cuts=None):
@@ -82,7 +83,7 @@ def write_folder(folder, samples, modes, mode_of_step, stages=1, cuts=None):
     os.makedirs(folder)
     rows, groups = [], []
     for step, mode in enumerate(mode_of_step):
-        count = modes[mode].microbatches * modes[mode].replicas
+        count = modes[mode].microbatches * modes[mode].ranks
         groups += samples.pack(step, count)
         rows += [(mode, step)] * modes[mode].microbatches
     taken = [sample for group in groups for sample in group]

@@ -131,7 +131,7 @@ module attributes {omnibal.cluster = #plan.cluster<stages = 3, memory = [1, 2], 
 
 // -----
 
-// expected-error @below {{train_mode_c1: number, tiles and steps must be >= 0, tokens and microbatches >= 1}}
+// expected-error @below {{train_mode_c1: number, tiles and steps must be >= 0, tokens, microbatches and degree >= 1}}
 module attributes {omnibal.train_mode = #plan.train_mode<number = 0, name = "a", tiles = 1, tokens = 0, microbatches = 1, steps = 0, schedule = "1f1b", remat = "auto">} {}
 
 // -----

@@ -27,6 +27,25 @@
 // RUN: not omnibal-opt %s --omnibal-attach-cluster="parts=2" --omnibal-search-layouts="cluster=%t.late.json" 2>&1 | FileCheck %s --check-prefix=LATE
 // RUN: omnibal-opt %s --omnibal-attach-cluster="parts=2" --omnibal-search-layouts="tokens=4096 target=cuda cluster=%t.json price=0.01 states=2" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=FEW
+// Replicas that run a micro-batch together hold all of every parameter.
+// RUN: rm -rf %t.d && mkdir %t.d
+// RUN: echo '{"schema": "omnibal.length-groups/1", "replicas": 2, "stages": 1, "tokens_per_step": 8192, "groups": [ \
+// RUN:   {"name": "long", "tiles_cap": 1, "tokens_cap": 4096, "degree": 2, "ranks": 1, "microbatches": 2, \
+// RUN:    "cost": {"tile_ns": 1, "token_ns": 1, "square_ns": 0, "microbatch_ns": 0, "step_ns": 0}}]}' > %t.d/groups.json
+// RUN: echo '{"stages": 1, "data_parallel": {"size": 2, "latency_ns": 2000, "bytes_per_s": 370000000000}}' > %t.near.json
+// RUN: omnibal-opt %s --pass-pipeline="builtin.module(omnibal-attach-cluster{cluster=%t.near.json}, omnibal-split-modes{batches=%t.d tokens=4096}, \
+// RUN:   builtin.module(omnibal-search-layouts{target=cuda}, omnibal-verify-layouts))" | FileCheck %s --check-prefix=CONTEXT
+// RUN: omnibal-opt %s --pass-pipeline="builtin.module(omnibal-attach-cluster{data-parallel=2}, omnibal-split-modes{batches=%t.d tokens=4096}, \
+// RUN:   builtin.module(omnibal-search-layouts{target=cuda}, omnibal-verify-layouts))" 2>&1 | FileCheck %s --check-prefix=FAR
+
+// FAR: warning: omnibal-search-layouts: length group long: moves among the 2 replicas of a context group would take longer than all that they save
+// FAR: @norm1 : {{.*}} {omnibal.held = #plan.layout<copied>}
+
+// CONTEXT-COUNT-10: omnibal.parameter {{.*}} {omnibal.held = #plan.layout<copied>}
+// CONTEXT: omnibal.rms_norm {{.*}}omnibal.layouts = [#plan.layout<split(1 : N)>], omnibal.reads = [#plan.layout<split(1 : N)>, #plan.layout<copied>]
+// CONTEXT: omnibal.attention {{.*}}omnibal.layouts = [#plan.layout<split(1 :
+// CONTEXT: omnibal.linear {{.*}}omnibal.layouts = [#plan.layout<split(1 : N)>], omnibal.reads = [#plan.layout<split(1 : N)>, #plan.layout<copied>]
+// CONTEXT: omnibal.mul {{.*}}omnibal.layouts = [#plan.layout<split(1 : N)>]
 
 // Where memory has this price, what is found is Megatron's tensor parallelism with sequences: columns of what leads into heads and
 // into the ffn, rows of what leads out of them; norms and sums of a part's own tokens, which are gathered in front of the columns,

@@ -212,7 +212,7 @@ omnibal.parameter @w : tensor<6x8xf32>
 // layout_c6
 func.func @main(%x: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>) {
   %p = omnibal.get_parameter @w : tensor<6x8xf32>
-  // expected-error @below {{layout_c6: output 0 ("loss") must be made and given whole or split along tokens, not #plan.layout<copied> and #plan.layout<whole>}}
+  // expected-error @below {{layout_c6: output 0 ("loss") must be made whole or split along tokens, and given whole or as it is made, not #plan.layout<copied> and #plan.layout<whole>}}
   %l = omnibal.layer "head" head inputs(%x) parameters(%p) attributes {omnibal.outputs = ["loss"], omnibal.borders = [#plan.layout<whole>, #plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?xf32, affine_map<(d0, d1) -> (d1)>> {
   ^bb0(%in: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, %w: tensor<6x8xf32>):
     %t = omnibal.batch_value "targets" {omnibal.layouts = [#plan.layout<whole>]} : tensor<?xi32, affine_map<(d0, d1) -> (d1)>>
@@ -222,3 +222,20 @@ func.func @main(%x: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>) {
   return
 }
 omnibal.parameter @w : tensor<6x8xf32> {omnibal.held = #plan.layout<copied>}
+
+// -----
+
+// layout_c5: replicas of a context group sum what each of them has of a gradient
+module attributes {omnibal.train_mode = #plan.train_mode<number = 0, name = "long", tiles = 1, tokens = 8, microbatches = 1, steps = 0, schedule = "1f1b", remat = "auto", degree = 2, last = unit>} {
+  func.func @main(%x: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>) {
+    %p = omnibal.get_parameter @w : tensor<6x8xf32>
+    // expected-error @below {{layout_c5: holds parameter 0 otherwise than copied, but its parts are replicas}}
+    %l = omnibal.layer "language.layers.0" language inputs(%x) parameters(%p) attributes {omnibal.borders = [#plan.layout<whole>, #plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?x6xf32, affine_map<(d0, d1) -> (d1, 6)>> {
+    ^bb0(%in: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, %w: tensor<6x8xf32>):
+      %y = omnibal.linear %in, %w {omnibal.reads = [#plan.layout<whole>, #plan.layout<whole>], omnibal.layouts = [#plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?x6xf32, affine_map<(d0, d1) -> (d1, 6)>>
+      omnibal.yield %y : tensor<?x6xf32, affine_map<(d0, d1) -> (d1, 6)>>
+    }
+    return
+  }
+  omnibal.parameter @w : tensor<6x8xf32>
+}

@@ -24,9 +24,11 @@ SampleLengths texts(int64_t count) {
 
 BatchesUse useOf(const LengthGroups &groups, int64_t samples) {
   BatchesUse use;
-  use.layout = {1, groups.replicas};
-  for (const LengthGroup &g : groups.groups)
-    use.modes.push_back({g.name, 0, g.tokensCap, 1, g.microbatches});
+  use.layout = {1, groups.replicas, {}};
+  for (const LengthGroup &g : groups.groups) {
+    use.modes.push_back({g.name, 0, g.tokensCap, g.degree, g.microbatches});
+    use.layout.degrees.push_back(g.degree);
+  }
   use.tokensCap = groups.groups.back().tokensCap;
   use.samples = samples;
   return use;
@@ -56,7 +58,7 @@ int64_t expectEpoch(StepSource &source, const LengthGroups &groups, const Groupe
   const int64_t steps = epoch.stepOf.back() + 1;
   for (int64_t replica = 0; replica < groups.replicas; ++replica) {
     auto reader = source.reader(replica, {number, first}, end);
-    int64_t row = 0;
+    int64_t row = 0, firstGroup = 0; // of the row
     for (int64_t step = 0; step < steps; ++step) {
       auto mode = reader->mode(first + step);
       EXPECT_TRUE(mode) << mode.status().message();
@@ -64,7 +66,10 @@ int64_t expectEpoch(StepSource &source, const LengthGroups &groups, const Groupe
       for (int64_t m = 0; m < groups.groups[*mode].microbatches; ++m) {
         std::vector<int64_t> expected;
         if (row < epoch.rows() && epoch.stepOf[row] == step) {
-          const int64_t group = row++ * groups.replicas + replica;
+          const LengthGroup &own = groups.groups[*mode];
+          const int64_t group = firstGroup + replica / own.degree;
+          firstGroup += own.ranks;
+          ++row;
           expected.assign(epoch.samples.begin() + epoch.offsets[group],
                           epoch.samples.begin() + epoch.offsets[group + 1]);
         }
@@ -91,6 +96,28 @@ TEST_F(GroupedSteps, EpochsFollowEachOther) {
   EXPECT_EQ(std::set<int32_t>(epoch.modeOf.begin(), epoch.modeOf.end()).size(), 2u);
   int64_t step = 0;
   for (int64_t number = 0; number < 3; ++number) {
+    options.epoch = number;
+    auto expected = packEpoch(lengths, groups, options);
+    ASSERT_TRUE(expected);
+    step = expectEpoch(**source, groups, *expected, number, step, 1000);
+  }
+}
+
+/// Rows of a mode in which replicas share micro-batches have fewer groups.
+TEST_F(GroupedSteps, NeighborsReadOneGroup) {
+  groups = textGroups(4, {{20, 3}, {70, 2}, {90, 1}});
+  for (size_t i : {1, 2}) {
+    groups.groups[i].degree = i == 1 ? 2 : 4;
+    groups.groups[i].ranks = 4 / groups.groups[i].degree;
+    groups.groups[i].cost.tokenNs /= 8 * static_cast<double>(i); // they are wanted
+  }
+  EpochOptions options{.seed = 2, .epoch = 0};
+  const GroupedEpoch epoch = write(options);
+  EXPECT_GT(std::set<int32_t>(epoch.modeOf.begin(), epoch.modeOf.end()).size(), 1u);
+  auto source = openBatches(folder.path, useOf(groups, lengths.size()));
+  ASSERT_TRUE(source) << source.status().message();
+  int64_t step = 0;
+  for (int64_t number = 0; number < 2; ++number) {
     options.epoch = number;
     auto expected = packEpoch(lengths, groups, options);
     ASSERT_TRUE(expected);

@@ -42,7 +42,6 @@ protected:
     }
     DataLoaderOptions options;
     options.shapes = {{microbatches, program.caps()}};
-    options.dataParallel = replicas;
     options.replica = replica;
     options.pixels = false;
     options.stepsAhead = stepsAhead;

@@ -356,6 +356,36 @@ TEST_F(Training, WeightsThatDoNotFit) {
       << got.status.message();
 }
 
+/// Where guards are checked, ranks that hold a parameter compare what they have of it.
+TEST_F(Training, CopiesThatDifferAreFound) {
+  TinyOptions inParts{2, 2, 2, true};
+  inParts.modelParallel = 2;
+  for (const TinyOptions &layout : {TinyOptions{1, 2, 2, false}, inParts}) {
+    const LoadedProgram program = loadedTiny(layout);
+    const int ranks = RankGrid(program.program).ranks();
+    auto communicators = createThreadCommunicators(ranks, std::chrono::seconds(60));
+    std::vector<std::string> said(ranks);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        auto executor = *Executor::prepare(program, *communicators[r], {.guarded = true});
+        ASSERT_TRUE(executor->initialize(*TensorFiles::open(weights)));
+        Empty source;
+        ASSERT_TRUE(executor->trainStep(source, options));
+        if (r == ranks - 1) // one bit
+          *executor->at(executor->stageInfo().parameters.back().dataOffset) *= -1;
+        auto result = executor->trainStep(source, options);
+        said[r] = result ? "" : result.status().message();
+        (void)communicators[r]->barrier(communicators[r]->everyone());
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_NE(said[ranks - 1].find("has other bits on rank " + std::to_string(ranks - 1)),
+              std::string::npos)
+        << said[ranks - 1];
+  }
+}
+
 /// Other ranks' files are not looked at, and hold other numbers.
 TEST_F(Training, OneRankReadsWhatSeveralHold) {
   TensorFiles none;

@@ -1,6 +1,7 @@
 // Programs with several train modes: one broken program for each rule, files, and what is printed.
 #include "runtime/program/Printer.h"
 #include "runtime/program/ProgramIO.h"
+#include "runtime/program/RankGrid.h"
 #include "runtime/program/Verifier.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/AtomicFile.h"
@@ -29,6 +30,20 @@ Program shortAndLong(int32_t stages = 2, int32_t replicas = 2) {
   return tinyModes(options);
 }
 
+/// Pairs of replicas run the long micro-batches together; the ranks of a pair have entries.
+Program withPairs() {
+  Program p = shortAndLong(2, 4);
+  p.trainModes[1].degree = 2;
+  std::vector<Stage> list;
+  for (const Stage &stage : p.stageList)
+    for (int32_t part = 0; part < 2; ++part) {
+      list.push_back(stage);
+      list.back().part = part;
+    }
+  p.stageList = std::move(list);
+  return p;
+}
+
 Mode &mode(Program &p, int stage, const char *name) { return p.stageList[stage].modes.at(name); }
 
 TEST(TrainModes, Names) {
@@ -55,6 +70,25 @@ TEST(TrainModes, AreVerifiedAtTheirCaps) {
       const Status status = verifyProgram(shortAndLong(stages, replicas));
       EXPECT_TRUE(status) << stages << " " << replicas << ": " << status.message();
     }
+}
+
+TEST(TrainModes, ReplicasShareTheMicrobatchesOfAMode) {
+  Program p = withPairs();
+  EXPECT_TRUE(verifyProgram(p)) << verifyProgram(p).message();
+  EXPECT_EQ(p.entries(), 2);
+  EXPECT_FALSE(p.hasOwnParts());
+  EXPECT_EQ(p.dataRanks("train"), 4);
+  for (const char *name : {"train.1", "evaluate", "forward"}) {
+    EXPECT_EQ(p.dataRanks(name), 2) << name;
+    EXPECT_EQ(p.capsOf(name).parts, 2) << name;
+  }
+  const RankGrid grid(p); // rank = replica x 2 stages + stage
+  EXPECT_EQ(grid.contextOf(3, 1, 2), (std::vector<int>{5, 7}));
+  EXPECT_EQ(grid.contextOf(3, 1, 1), (std::vector<int>{7}));
+  EXPECT_EQ(grid.ranksOf(p, p.stageOf(1, 1)), (std::vector<int>{3, 7}));
+  p.stageList[1].part = 0;
+  EXPECT_NE(verifyProgram(p).message().find("an entry is of stage 0, part 0 where"),
+            std::string::npos);
 }
 
 TEST(TrainModes, BatchValuesOfTheLargestStep) {
@@ -135,12 +169,21 @@ const Broken cases[] = {
     {"p16", "the degree 3 of \"G1\" does not divide data_parallel, 2",
      [](Program &p) { p.trainModes[1].degree = 3; }},
     {"p16", "the degree 0 of", [](Program &p) { p.trainModes[0].degree = 0; }},
-    {"p16", "cannot share a micro-batch's tokens yet",
-     [](Program &p) { p.trainModes[1].degree = 2; }},
+    {"p16", "with model_parallel above 1 there is none above 1",
+     [](Program &p) {
+       p.trainModes[1].degree = 2;
+       p.modelParallel = 2;
+     }},
+    {"p16", "the degree 2 of \"G0\" does not divide the largest, 3",
+     [](Program &p) {
+       p.dataParallel = 6;
+       p.trainModes[0].degree = 2;
+       p.trainModes[1].degree = 3;
+     }},
     {"p16", "the name \"G0\" is empty or occurs twice",
      [](Program &p) { p.trainModes[1].name = "G0"; }},
     {"p16", "the name \"\" is empty", [](Program &p) { p.trainModes[1].name.clear(); }},
-    {"p16", "plans of single steps are for one", [](Program &p) { p.stepProblem = "{}"; }},
+    {"p16", "but plans of single steps are for one without", [](Program &p) { p.stepProblem = "{}"; }},
     {"p16", "2 modes, but stages.json has 1",
      [](Program &p) {
        for (Stage &stage : p.stageList)
@@ -212,6 +255,22 @@ TEST_F(ModeFiles, RoundTrip) {
   }
 }
 
+TEST_F(ModeFiles, RanksOfAPairReadTheirOwnEntries) {
+  const Program p = withPairs();
+  ASSERT_TRUE(writeProgram(p, {}, {}, folder.path));
+  for (int rank = 0; rank < 8; ++rank) {
+    auto loaded = loadProgramOfRank(folder.path, rank);
+    ASSERT_TRUE(loaded) << loaded.status().message();
+    const std::vector<Stage> &list = loaded->program.stageList;
+    ASSERT_EQ(list.size(), 4u);
+    const int stage = rank % 2, part = rank / 2 % 2;
+    for (size_t entry = 0; entry < list.size(); ++entry)
+      EXPECT_EQ(list[entry].modes.at("train").actions.empty(),
+                entry != static_cast<size_t>(stage * 2 + part))
+          << rank << " " << entry;
+  }
+}
+
 TEST_F(ModeFiles, OneModeIsWrittenAsBefore) {
   const Program p = tinyProgram({.stages = 2});
   ASSERT_TRUE(writeProgram(p, {}, {}, folder.path));
@@ -234,8 +293,8 @@ TEST_F(ModeFiles, ErrorsNameTheField) {
   };
   const Case wrong[] = {
       {"the field \"train_modes\" is missing", [](auto &m) { m.erase("train_modes"); }},
-      {"train_modes: at least two are expected", [](auto &m) { m["train_modes"].erase(1); }},
-      {"train_modes: at least two are expected",
+      {"train_modes: at least two are expected, or one with a degree above 1", [](auto &m) { m["train_modes"].erase(1); }},
+      {"train_modes: at least two are expected, or one with a degree above 1",
        [](auto &m) { m["train_modes"] = nlohmann::json::array(); }},
       {"train_modes[1]: the field \"degree\" is missing",
        [](auto &m) { m["train_modes"][1].erase("degree"); }},
