@@ -163,8 +163,9 @@ private:
     if (!mode)
       return {tiles, tokens, microbatches, splitBackward, std::nullopt, 1};
     StringRef schedule = mode.getSchedule();
-    return {mode.getTiles(), mode.getTokens(), mode.getMicrobatches(),
-            schedule == "zb-h1" || schedule == "auto", mode.getNumber(), mode.getDegree()};
+    return {mode.getTiles(),        mode.getTokens(),
+            mode.getMicrobatches(), schedule == "zb-h1" || schedule == "auto",
+            mode.getNumber(),       mode.getDegree()};
   }
 
   LogicalResult readEpoch(ModuleOp module, const Caps &caps, cost::EpochLoads &epoch) {

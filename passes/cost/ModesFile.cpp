@@ -35,8 +35,14 @@ rt::Status checkDegrees(const ModesDescription &of) {
 }
 
 rt::Result<ModeDescription> describe(const rt::LengthGroup &group, const std::string &where) {
-  ModeDescription mode{group.name,         group.tilesCap, group.tokensCap, group.degree,
-                       group.microbatches, group.steps,    "",              {}};
+  ModeDescription mode{group.name,
+                       group.tilesCap,
+                       group.tokensCap,
+                       group.degree,
+                       group.microbatches,
+                       group.steps,
+                       "",
+                       {}};
   if (group.others.contains("schedule"))
     mode.schedule = group.others["schedule"].get<std::string>();
   if (mode.schedule == "per-step")

@@ -131,7 +131,8 @@ private:
       return llvm::map_to_vector(each.calls, [](const analysis::Call &call) { return call.chunk; });
     };
     if (own.getStages() != first.getStages() || own.getDataParallel() != first.getDataParallel() ||
-        own.getChunkStages() != first.getChunkStages() || chunksOf(parts.graph) != chunksOf(modes.front().graph))
+        own.getChunkStages() != first.getChunkStages() ||
+        chunksOf(parts.graph) != chunksOf(modes.front().graph))
       return mode.emitError(modePrefix(mode))
              << "`omnibal.plan` and the chunks of its layers are not those of "
              << trainModes.front().name << "; all training modes have the same cuts";

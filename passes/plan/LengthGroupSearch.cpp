@@ -179,9 +179,8 @@ private:
 
   /// Bytes at the caps, times of a full group of the samples that the candidate holds.
   LogicalResult makeCosts(Planned &each, SharedModel &model) {
-    const cost::MicrobatchLoad load =
-        loadOf(static_cast<double>(each.group.tilesCap), static_cast<double>(each.group.tokensCap),
-               each.held);
+    const cost::MicrobatchLoad load = loadOf(static_cast<double>(each.group.tilesCap),
+                                             static_cast<double>(each.group.tokensCap), each.held);
     const planner::ModeLoad mean = planner::meanGroup(
         each.group, {each.held.tiles, each.held.tokens, each.held.squaredTokens});
     if (failed(model.costs->annotate(load, loadOf(mean.tiles, mean.tokens, each.held))))

@@ -13,7 +13,7 @@ struct LengthGroupRequest {
   std::string output;        ///< file to write; empty: none
   int64_t tokensPerStep = 0; ///< 0: those of `microbatches` full ones of the longest sample
   int64_t microbatches = 4;
-  std::string schedule = "1f1b"; ///< gpipe | 1f1b
+  std::string schedule = "1f1b";      ///< gpipe | 1f1b
   std::vector<int64_t> degrees = {1}; ///< replicas that may run a micro-batch together
   /// Writes the layouts of a module whose `omnibal.train_mode` has a degree above 1.
   std::function<llvm::LogicalResult(mlir::ModuleOp)> addLayouts;

@@ -75,9 +75,9 @@ private:
                   " or run omnibal-batch with other length groups");
     for (const cost::ModeDescription &mode : described.modes)
       if (mode.degree > 1 && cluster.getParts() > 1)
-        return fail("length group " + mode.name + " has a `degree` of " +
-                    llvm::Twine(mode.degree) + ", which does not go together with " +
-                    llvm::Twine(cluster.getParts()) + " parts of a stage (--model-parallel)");
+        return fail("length group " + mode.name + " has a `degree` of " + llvm::Twine(mode.degree) +
+                    ", which does not go together with " + llvm::Twine(cluster.getParts()) +
+                    " parts of a stage (--model-parallel)");
     int64_t layers = 0;
     program.walk([&](LayerOp) { ++layers; });
     if (!described.cuts.empty() &&
@@ -102,12 +102,11 @@ private:
       options =
           builder.getStrArrayAttr(SmallVector<StringRef>(mode.remat.begin(), mode.remat.end()));
     const bool isLast = number + 1 == described.modes.size();
-    return TrainModeAttr::get(&getContext(), static_cast<int64_t>(number), mode.name, mode.tilesCap,
-                              mode.tokensCap, mode.microbatches, mode.steps,
-                              mode.schedule.empty() ? StringRef(schedule)
-                                                    : StringRef(mode.schedule),
-                              remat, options, mode.degree,
-                              isLast ? builder.getUnitAttr() : UnitAttr());
+    return TrainModeAttr::get(
+        &getContext(), static_cast<int64_t>(number), mode.name, mode.tilesCap, mode.tokensCap,
+        mode.microbatches, mode.steps,
+        mode.schedule.empty() ? StringRef(schedule) : StringRef(mode.schedule), remat, options,
+        mode.degree, isLast ? builder.getUnitAttr() : UnitAttr());
   }
 
   cost::ModesDescription described;

@@ -36,8 +36,8 @@ bool readsFree(LayoutAttr held, LayoutAttr read);
 bool hasLayouts(LayerOp layer);
 /// Of how many parts a module's stages are: as its plan says, or its cluster.
 int64_t partsOf(mlir::ModuleOp module);
-/// Whether a module's parts are replicas that run a micro-batch together, a context group. They hold
-/// all of every parameter, and their gradients are summed as those of replicas are.
+/// Whether a module's parts are replicas that run a micro-batch together, a context group. They
+/// hold all of every parameter, and their gradients are summed as those of replicas are.
 bool areReplicas(mlir::ModuleOp module);
 /// Whether parts hold different values of some parameter, or run different functions: then each has
 /// a layout of memory of its own.

@@ -8,9 +8,10 @@
 //              layers that make and read a value agree, and what others read is whole
 //   layout_c5  a parameter is read as it is held, whole if it is copied, partial if it is whole,
 //              anyhow if it is whole and the reader has no gradient; omnibal.held is whole, copied
-//              or a split that fits; where parts are replicas it is copied, and layers have layouts
+//              or a split that fits
 //   layout_c6  losses and predictions are made whole or split along tokens, and given whole or as
 //              they are made
+//   layout_c7  where parts are replicas, layers have layouts, and parameters are held copied
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "dialects/omnibal/ir/Layouts.h"
@@ -164,11 +165,11 @@ LogicalResult checkBetween(LayerOp layer) {
 /// Their gradients are summed over all replicas, whoever has made how much of them.
 LogicalResult checkReplicas(LayerOp layer) {
   if (!hasLayouts(layer))
-    return layer.emitOpError() << "needs layouts: the parts that run it are replicas, which sum "
-                                  "what each of them has of gradients";
+    return layer.emitOpError() << "layout_c7: needs layouts, as the parts that run it are replicas, "
+                                  "which sum what each of them has of gradients";
   for (auto [i, parameter] : llvm::enumerate(layer.getParameters()))
-    if (auto held = findHeld(parameter); !held || !held->isCopied()) // layout_c5
-      return layer.emitOpError() << "layout_c5: holds parameter " << i
+    if (auto held = findHeld(parameter); !held || !held->isCopied()) // layout_c7
+      return layer.emitOpError() << "layout_c7: holds parameter " << i
                                  << " otherwise than copied, but its parts are replicas";
   return success();
 }

@@ -24,9 +24,9 @@ std::vector<StepShape> trainShapes(const Program &program);
 
 struct DataLoaderOptions {
   std::vector<StepShape> shapes; ///< by number of the steps' mode
-  int32_t replica = 0; ///< as StepSource::reader() takes it
-  bool pixels = true; ///< whether this stage reads pixel_values
-  int threads = 1;    ///< that read and decode
+  int32_t replica = 0;           ///< as StepSource::reader() takes it
+  bool pixels = true;            ///< whether this stage reads pixel_values
+  int threads = 1;               ///< that read and decode
   std::chrono::milliseconds deadline{600'000};
   /// Steps behind the one at work that are read, with all of their pictures; none: two, with as
   /// many pictures as tilesAhead() says.

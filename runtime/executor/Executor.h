@@ -207,9 +207,7 @@ public:
   int replica() const { return theReplica; }
   /// Of the ranks of its stage that have micro-batches of their own in a mode, the one that has
   /// this rank's.
-  int dataRank(const std::string &mode) const {
-    return theReplica / loaded.program.degreeOf(mode);
-  }
+  int dataRank(const std::string &mode) const { return theReplica / loaded.program.degreeOf(mode); }
   /// Of the ranks that run the replica's stage together, which have equal values.
   int part() const { return thePart; }
   /// Whether this is the first of the ranks that hold its stage: it reads and writes for all.

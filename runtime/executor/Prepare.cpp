@@ -270,9 +270,8 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
     return invalid("the program needs " + std::to_string(grid.ranks()) + " ranks (" +
                    grid.product() + "), but there are " + std::to_string(communicator.size()));
   const RankPlace place = grid.placeOf(communicator.rank());
-  const Stage &stage = p.stageOf(place.stage, p.modelParallel > 1
-                                                  ? place.part
-                                                  : place.replica % p.largestDegree());
+  const Stage &stage =
+      p.stageOf(place.stage, p.modelParallel > 1 ? place.part : place.replica % p.largestDegree());
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(),          communicator.rank(),

@@ -45,8 +45,8 @@ Status Executor::checkCopies() {
     for (size_t i = 0; i < list.size(); ++i)
       OMNIBAL_RETURN_IF_ERROR(device.backend->read(
           at(list[i]->dataOffset), list[i]->dataBytes(), [&](const std::byte *bytes) {
-            const uint64_t sum = fnv1a({reinterpret_cast<const char *>(bytes),
-                                        static_cast<size_t>(list[i]->dataBytes())});
+            const uint64_t sum = fnv1a(
+                {reinterpret_cast<const char *>(bytes), static_cast<size_t>(list[i]->dataBytes())});
             sums[place * list.size() + i] = static_cast<uint32_t>(sum ^ sum >> 32);
             return Status::ok();
           }));

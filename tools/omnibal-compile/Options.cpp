@@ -243,9 +243,10 @@ void describeLengthGroups(CLI::App &app, Options &o) {
       ->needs(app.add_option("--lengths", o.lengths,
                              "with --emit-length-groups: table of the samples' lengths (CSV)")
                   ->check(CLI::ExistingFile));
-  app.add_option("--degrees", o.degrees,
-                 "with --emit-length-groups: how many replicas may run a micro-batch together, as in "
-                 "1,2,4 (default: 1)")
+  app.add_option(
+         "--degrees", o.degrees,
+         "with --emit-length-groups: how many replicas may run a micro-batch together, as in "
+         "1,2,4 (default: 1)")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   app.add_option("--tokens-per-step", o.tokensPerStep,

@@ -61,9 +61,9 @@ struct Options {
   /// Whether the program's training modes are those of the length groups, as caps and micro-batches
   /// alone do not say all of them.
   bool hasModes() const {
-    return lengthGroups && (lengthGroups->modes.size() > 1 || !lengthGroups->cuts.empty() ||
-                            !lengthGroups->modes.front().remat.empty() ||
-                            lengthGroups->modes.front().degree > 1);
+    return lengthGroups &&
+           (lengthGroups->modes.size() > 1 || !lengthGroups->cuts.empty() ||
+            !lengthGroups->modes.front().remat.empty() || lengthGroups->modes.front().degree > 1);
   }
 };
 

@@ -28,8 +28,8 @@ public:
     whole = PartMove::wholeShape({src.shape, static_cast<size_t>(src.rank)}, from, me, parts());
     const bool sums =
         move.kind == PartMoveKind::AllReduce || move.kind == PartMoveKind::ReduceScatter;
-    if (src.rank != dst.rank || src.dtype != dst.dtype ||
-        (src.rank > 0 && whole.empty()) || (sums && src.dtype != DType::F32))
+    if (src.rank != dst.rank || src.dtype != dst.dtype || (src.rank > 0 && whole.empty()) ||
+        (sums && src.dtype != DType::F32))
       return {Code::Internal, "a move among parts has operands of other shapes than it says"};
     switch (move.kind) {
     case PartMoveKind::AllReduce:

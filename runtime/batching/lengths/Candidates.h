@@ -23,10 +23,10 @@ Result<LengthGroups> candidatesFromText(const CandidateText &text, const SampleL
 int64_t tokensOfStep(const SampleLengths &lengths, int64_t given, int64_t microbatches,
                      int32_t replicas);
 
-/// Makes candidates of these degrees, which divide `replicas`, for packing lengths of 512 x (1, 1.5,
-/// 2, 3, 4, 6, ..) tokens and of the longest sample, up to four times the longest sample or, where
-/// this is less, to what a context group has of a step's tokens. They ascend by tokens, then by
-/// degree. Costs are left open.
+/// Makes candidates of these degrees, which divide `replicas`, for packing lengths of 512 x
+/// (1, 1.5, 2, 3, 4, 6, ..) tokens and of the longest sample, up to four times the longest sample
+/// or, where this is less, to what a context group has of a step's tokens. They ascend by tokens,
+/// then by degree. Costs are left open.
 Result<LengthGroups> candidatesOfData(const SampleLengths &lengths, int32_t replicas,
                                       int32_t stages, int64_t tokensPerStep,
                                       std::span<const int64_t> degrees);

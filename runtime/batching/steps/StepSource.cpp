@@ -98,9 +98,8 @@ StepSource::StepSource(EpochGroups groups, Layout layout, Compose compose, uint6
 
 std::shared_ptr<StepSource> StepSource::create(EpochGroups first, Layout layout, Compose compose,
                                                uint64_t identity, std::shared_ptr<MixCourse> mix) {
-  return std::shared_ptr<StepSource>(
-      new StepSource(std::move(first), std::move(layout), std::move(compose), identity,
-                     std::move(mix)));
+  return std::shared_ptr<StepSource>(new StepSource(std::move(first), std::move(layout),
+                                                    std::move(compose), identity, std::move(mix)));
 }
 
 int64_t StepSource::steps() const { return stepsOf(first->groups.get()->groups, layout); }

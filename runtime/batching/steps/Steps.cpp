@@ -37,8 +37,7 @@ Result<int32_t> modeOfStep(const json &step, const std::string &where,
 }
 
 /// Appends the groups of one line, and with several modes its mode.
-Status readStep(const std::string &line, const std::string &where,
-                const StepSource::Layout &layout,
+Status readStep(const std::string &line, const std::string &where, const StepSource::Layout &layout,
                 const std::vector<ModeUse> &modes, const FindSample &find, EpochGroups &epoch) {
   OMNIBAL_ASSIGN_OR_RETURN(json value, parseJson(line, where));
   if (!value.is_object() || !value.contains("groups") || !value["groups"].is_array())
@@ -355,7 +354,8 @@ Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const
     std::error_code ignored;
     if (!std::filesystem::exists(std::filesystem::path(folder) / "groups.json", ignored))
       return invalid(folder + ": there is no groups.json, but the program's train modes (" +
-                     namesOf(use.modes) + ") are those of length groups; run omnibal-batch with "
+                     namesOf(use.modes) +
+                     ") are those of length groups; run omnibal-batch with "
                      "--length-groups");
     return openGrouped(folder, use);
   }

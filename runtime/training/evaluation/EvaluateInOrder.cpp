@@ -23,7 +23,8 @@ public:
   }
 
   Status run(Status &unread) {
-    SamplesInOrder samples(s, *data.source.dataset, {mode.microbatches, s.program().dataRanks(evaluateMode)});
+    SamplesInOrder samples(s, *data.source.dataset,
+                           {mode.microbatches, s.program().dataRanks(evaluateMode)});
     while (!samples.isOver()) {
       const double before = samples.progress();
       unread = samples.lookUp();

@@ -117,7 +117,8 @@ namespace {
 
 std::string stepsOf(const TrainMode &mode) {
   return mode.schedule + ", micro-batches " + std::to_string(mode.microbatches) + ", caps " +
-         std::to_string(mode.tilesCap) + " tiles and " + std::to_string(mode.tokensCap) + " tokens" +
+         std::to_string(mode.tilesCap) + " tiles and " + std::to_string(mode.tokensCap) +
+         " tokens" +
          (mode.degree > 1 ? ", " + std::to_string(mode.degree) + " replicas to a micro-batch" : "");
 }
 

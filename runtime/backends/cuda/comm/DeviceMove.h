@@ -1,4 +1,5 @@
-//===- DeviceMove.h - A move among the parts of a stage, on a device ---------------------------===//
+//===- DeviceMove.h - A move among the parts of a stage, on a device
+//---------------------------===//
 #ifndef RUNTIME_BACKENDS_CUDA_COMM_DEVICEMOVE_H
 #define RUNTIME_BACKENDS_CUDA_COMM_DEVICEMOVE_H
 

@@ -179,11 +179,10 @@ public:
     if (!own.sends())
       return own.performAlone(compute);
     // All name the size of the whole value.
-    OMNIBAL_ASSIGN_OR_RETURN(Handle handle,
-                             together({own.src, own.dst}, {own.wholeElements, 0}, bytesOf(own.type),
-                                      ranks, std::nullopt, [&](const Members &members) {
-                                        return shareOfMove(own, members);
-                                      }));
+    OMNIBAL_ASSIGN_OR_RETURN(
+        Handle handle,
+        together({own.src, own.dst}, {own.wholeElements, 0}, bytesOf(own.type), ranks, std::nullopt,
+                 [&](const Members &members) { return shareOfMove(own, members); }));
     return wait(handle);
   }
 
@@ -373,8 +372,8 @@ private:
       return Status::ok();
     default:
       for (int part = 0; part < members.count(); ++part)
-        OMNIBAL_RETURN_IF_ERROR(own.copy(members.place, own.src, part, members.data(part, Dst),
-                                         false, stream));
+        OMNIBAL_RETURN_IF_ERROR(
+            own.copy(members.place, own.src, part, members.data(part, Dst), false, stream));
       return Status::ok();
     }
   }
@@ -392,8 +391,8 @@ private:
     CopyShape add{{}, own.type, own.type, true};
     add.strides.append(size, 1, 1);
     for (int part = 1; part < members.count() && size > 0; ++part)
-      OMNIBAL_RETURN_IF_ERROR(check(
-          launchCopy(add, sum, members.data(part, Src) + first, copies->handle()), "adding"));
+      OMNIBAL_RETURN_IF_ERROR(
+          check(launchCopy(add, sum, members.data(part, Src) + first, copies->handle()), "adding"));
     for (int part = 1; part < members.count(); ++part)
       OMNIBAL_RETURN_IF_ERROR(copy(members.data(part, Dst) + first, sum, bytes));
     return Status::ok();

@@ -36,8 +36,7 @@ public:
 
   ~NcclTransport() override {
     bool orderly = open.empty() && failed.isOk() && control.health().isOk();
-    orderly =
-        orderly && finishStream(*messages) && finishStream(*sums) && finishStream(*moves);
+    orderly = orderly && finishStream(*messages) && finishStream(*sums) && finishStream(*moves);
     watchWaits(nullptr);
     if (orderly && ranks->finish())
       return;
@@ -233,9 +232,9 @@ private:
                                                    communicator, moves->handle()),
                                      what, communicator));
       if (each.inBytes > 0)
-        OMNIBAL_RETURN_IF_ERROR(call(nccl.ncclRecv(each.in, each.inBytes, nccl::Bytes, peer,
-                                                   communicator, moves->handle()),
-                                     what, communicator));
+        OMNIBAL_RETURN_IF_ERROR(call(
+            nccl.ncclRecv(each.in, each.inBytes, nccl::Bytes, peer, communicator, moves->handle()),
+            what, communicator));
     }
     return end(what, communicator);
   }
@@ -265,10 +264,9 @@ private:
     OMNIBAL_RETURN_IF_ERROR(swap(letters, communicator));
     const bool adds = own.kind == PartMoveKind::ReduceScatter;
     for (int part = 0; part < own.parts; ++part)
-      OMNIBAL_RETURN_IF_ERROR(
-          part == own.place
-              ? own.copy(part, own.src, part, own.dst, adds && part > 0, stream)
-              : own.unpack(part, letters[part].in, adds && part > 0, stream));
+      OMNIBAL_RETURN_IF_ERROR(part == own.place
+                                  ? own.copy(part, own.src, part, own.dst, adds && part > 0, stream)
+                                  : own.unpack(part, letters[part].in, adds && part > 0, stream));
     return Status::ok();
   }
 
@@ -276,9 +274,7 @@ private:
   Status sumEverywhere(const DeviceMove &own, nccl::Communicator communicator) {
     cudaStream_t stream = moves->handle();
     const int64_t width = bytesOf(own.type);
-    auto share = [&](int part) {
-      return own.wholeElements * part / own.parts * width;
-    };
+    auto share = [&](int part) { return own.wholeElements * part / own.parts * width; };
     const int64_t mine = share(own.place + 1) - share(own.place);
     OMNIBAL_ASSIGN_OR_RETURN(const auto buffer,
                              DeviceBuffer::allocate(mine * (own.parts + 1), stream));
@@ -298,14 +294,13 @@ private:
       const std::byte *summand =
           part == own.place ? own.src + share(part) : buffer->data() + mine * part;
       add.accumulate = part > 0;
-      OMNIBAL_RETURN_IF_ERROR(
-          cuda::check(launchCopy(add, sum, summand, stream), "adding"));
+      OMNIBAL_RETURN_IF_ERROR(cuda::check(launchCopy(add, sum, summand, stream), "adding"));
     }
     if (mine > 0)
-      OMNIBAL_RETURN_IF_ERROR(cuda::check(cudaMemcpyAsync(own.dst + share(own.place), sum,
-                                                    static_cast<size_t>(mine),
-                                                    cudaMemcpyDeviceToDevice, stream),
-                                    "a sum's copy"));
+      OMNIBAL_RETURN_IF_ERROR(
+          cuda::check(cudaMemcpyAsync(own.dst + share(own.place), sum, static_cast<size_t>(mine),
+                                      cudaMemcpyDeviceToDevice, stream),
+                      "a sum's copy"));
     return swap(sums, communicator);
   }
 
@@ -426,9 +421,8 @@ Result<std::unique_ptr<Transport>> openNcclTransport(Communicator &control, cons
   OMNIBAL_ASSIGN_OR_RETURN(auto messages, Stream::create());
   OMNIBAL_ASSIGN_OR_RETURN(auto sums, Stream::create());
   OMNIBAL_ASSIGN_OR_RETURN(auto moves, Stream::create());
-  return std::unique_ptr<Transport>(
-      std::make_unique<NcclTransport>(control, queue, std::move(ranks), std::move(messages),
-                                      std::move(sums), std::move(moves)));
+  return std::unique_ptr<Transport>(std::make_unique<NcclTransport>(
+      control, queue, std::move(ranks), std::move(messages), std::move(sums), std::move(moves)));
 }
 
 } // namespace omnibal::rt::cuda

@@ -225,11 +225,11 @@ omnibal.parameter @w : tensor<6x8xf32> {omnibal.held = #plan.layout<copied>}
 
 // -----
 
-// layout_c5: replicas of a context group sum what each of them has of a gradient
+// layout_c7: replicas of a context group sum what each of them has of a gradient
 module attributes {omnibal.train_mode = #plan.train_mode<number = 0, name = "long", tiles = 1, tokens = 8, microbatches = 1, steps = 0, schedule = "1f1b", remat = "auto", degree = 2, last = unit>} {
   func.func @main(%x: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>) {
     %p = omnibal.get_parameter @w : tensor<6x8xf32>
-    // expected-error @below {{layout_c5: holds parameter 0 otherwise than copied, but its parts are replicas}}
+    // expected-error @below {{layout_c7: holds parameter 0 otherwise than copied, but its parts are replicas}}
     %l = omnibal.layer "language.layers.0" language inputs(%x) parameters(%p) attributes {omnibal.borders = [#plan.layout<whole>, #plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?x6xf32, affine_map<(d0, d1) -> (d1, 6)>> {
     ^bb0(%in: tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, %w: tensor<6x8xf32>):
       %y = omnibal.linear %in, %w {omnibal.reads = [#plan.layout<whole>, #plan.layout<whole>], omnibal.layouts = [#plan.layout<whole>]} : (tensor<?x8xf32, affine_map<(d0, d1) -> (d1, 8)>>, tensor<6x8xf32>) -> tensor<?x6xf32, affine_map<(d0, d1) -> (d1, 6)>>

@@ -1,4 +1,5 @@
-//===- MoveCases.h - Moves among parts, and who has which element after them -------------------===//
+//===- MoveCases.h - Moves among parts, and who has which element after them
+//-------------------===//
 //
 // Values are small integers, so that sums are exact; what each part must end up with is looked up
 // element by element.
@@ -32,7 +33,7 @@ inline Shape shapeOf(Shape whole, const SplitAt &split, int64_t part, int64_t pa
 
 /// The elements of the whole that a part has, in its order.
 inline std::vector<int64_t> elementsHeld(const Shape &whole, const SplitAt &split, int64_t part,
-                                  int64_t parts) {
+                                         int64_t parts) {
   std::vector<int64_t> held;
   int64_t behind = 1;
   for (size_t d = split ? split->dim + 1 : 0; split && d < whole.size(); ++d)
@@ -121,7 +122,8 @@ inline PartSplit splitOf(int64_t dim, int64_t outer, int64_t units, int64_t inne
 /// Every kind, with splits of several rows and units, also of one dimension.
 inline std::vector<MoveCase> plainMoves(int64_t k) {
   const Shape whole = {2, 3 * 5 * 2, 7};
-  const Split rows = splitOf(1, 3, 5, 2), columns = splitOf(2, 1, 7, 1), first = splitOf(0, 1, 2, 1);
+  const Split rows = splitOf(1, 3, 5, 2), columns = splitOf(2, 1, 7, 1),
+              first = splitOf(0, 1, 2, 1);
   std::vector<MoveCase> cases = {{PartMoveKind::AllReduce, whole, {}, {}, k},
                                  {PartMoveKind::KeepFirst, whole, {}, {}, k}};
   for (const Split &each : {rows, columns, first}) {

@@ -183,7 +183,8 @@ const Broken cases[] = {
     {"p16", "the name \"G0\" is empty or occurs twice",
      [](Program &p) { p.trainModes[1].name = "G0"; }},
     {"p16", "the name \"\" is empty", [](Program &p) { p.trainModes[1].name.clear(); }},
-    {"p16", "but plans of single steps are for one without", [](Program &p) { p.stepProblem = "{}"; }},
+    {"p16", "but plans of single steps are for one without",
+     [](Program &p) { p.stepProblem = "{}"; }},
     {"p16", "2 modes, but stages.json has 1",
      [](Program &p) {
        for (Stage &stage : p.stageList)
@@ -293,7 +294,8 @@ TEST_F(ModeFiles, ErrorsNameTheField) {
   };
   const Case wrong[] = {
       {"the field \"train_modes\" is missing", [](auto &m) { m.erase("train_modes"); }},
-      {"train_modes: at least two are expected, or one with a degree above 1", [](auto &m) { m["train_modes"].erase(1); }},
+      {"train_modes: at least two are expected, or one with a degree above 1",
+       [](auto &m) { m["train_modes"].erase(1); }},
       {"train_modes: at least two are expected, or one with a degree above 1",
        [](auto &m) { m["train_modes"] = nlohmann::json::array(); }},
       {"train_modes[1]: the field \"degree\" is missing",

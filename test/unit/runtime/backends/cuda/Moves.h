@@ -1,4 +1,5 @@
-//===- Moves.h - Moves among parts over a transport of the fake device -------------------------===//
+//===- Moves.h - Moves among parts over a transport of the fake device
+//-------------------------===//
 #ifndef TEST_UNIT_RUNTIME_BACKENDS_CUDA_MOVES_H
 #define TEST_UNIT_RUNTIME_BACKENDS_CUDA_MOVES_H
 
