@@ -165,8 +165,9 @@ LogicalResult checkBetween(LayerOp layer) {
 /// Their gradients are summed over all replicas, whoever has made how much of them.
 LogicalResult checkReplicas(LayerOp layer) {
   if (!hasLayouts(layer))
-    return layer.emitOpError() << "layout_c7: needs layouts, as the parts that run it are replicas, "
-                                  "which sum what each of them has of gradients";
+    return layer.emitOpError()
+           << "layout_c7: needs layouts, as the parts that run it are replicas, "
+              "which sum what each of them has of gradients";
   for (auto [i, parameter] : llvm::enumerate(layer.getParameters()))
     if (auto held = findHeld(parameter); !held || !held->isCopied()) // layout_c7
       return layer.emitOpError() << "layout_c7: holds parameter " << i
