@@ -74,14 +74,16 @@ static LayerTimes computingTimesOf(const LayerFacts &facts, const CostOptions &o
   return options.measured ? options.measured->of(facts, roofline) : roofline;
 }
 
+int64_t nsOfMoves(int64_t rounds, int64_t bytes, const planner::Link &link) {
+  const auto sent = static_cast<__int128>(bytes) * 1000000000;
+  const __int128 ns = static_cast<__int128>(rounds) * link.latencyNs +
+                      (sent + link.bytesPerSecond - 1) / link.bytesPerSecond;
+  return static_cast<int64_t>(std::min<__int128>(ns, mostMoveNs));
+}
+
 LayerTimes timesOf(const LayerFacts &facts, const CostOptions &options) {
   const planner::Link link = options.partsLink.of(options.parts);
-  auto moves = [&](const Work &work) {
-    const auto sent = static_cast<__int128>(work.sentBytes) * 1000000000;
-    const __int128 ns = static_cast<__int128>(work.exchanges) * link.latencyNs +
-                        (sent + link.bytesPerSecond - 1) / link.bytesPerSecond;
-    return static_cast<int64_t>(std::min<__int128>(ns, mostMoveNs));
-  };
+  auto moves = [&](const Work &work) { return nsOfMoves(work.exchanges, work.sentBytes, link); };
   LayerTimes times = computingTimesOf(facts, options);
   times.forwardNs += moves(facts.forward);
   times.inputGradNs += moves(facts.inputGrad);

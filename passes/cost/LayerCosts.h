@@ -57,6 +57,10 @@ struct LayerTimes {
   int64_t wholeBackwardNs = 0;
   int64_t backwardNs() const { return inputGradNs + weightGradNs; }
 };
+/// What moves among parts take that have so many rounds of messages and send so many bytes
+/// together.
+int64_t nsOfMoves(int64_t rounds, int64_t bytes, const planner::Link &link);
+
 /// Returns a layer's times: measured ones if they exist, else the device's roofline over its
 /// functions' work; and what its parts take to move values to each other, which is not measured. No
 /// other place makes them.
@@ -85,10 +89,11 @@ private:
 /// What omnibal-annotate-costs knows that stands in no attribute, for reports.
 struct CostReport {
   UnitCostTable units;
-  Device device;           ///< that the roofline is of
-  MicrobatchLoad full;     ///< a full micro-batch of the mode
-  bool isMeasured = false; ///< times are those of a calibration
-  EpochLoads epoch;        ///< of the mode's micro-batches; empty: no batches are known
+  Device device;                ///< that the roofline is of
+  MicrobatchLoad full;          ///< a full micro-batch of the mode
+  bool isMeasured = false;      ///< times are those of a calibration
+  EpochLoads epoch;             ///< of the mode's micro-batches; empty: no batches are known
+  planner::Link partsLink = {}; ///< over which ranks that run a micro-batch together talk
 
   /// How a micro-batch's times compare with those of a full one.
   planner::LoadFactors factorsOf(const GroupLoad &microbatch) const;

@@ -24,22 +24,24 @@ void PartCopy::emitSaid(MLIRContext *context) {
   said.clear();
 }
 
-PartCopy &PartCopies::of(const planner::RankDivision &division) {
+PartCopy &PartCopies::of(const planner::RankDivision &division, std::optional<double> price) {
   const bool isState = division.parts > 1 && division.zero > 0;
-  std::shared_ptr<PartCopy> &copy = copies[{division.parts, isState ? division.replicas : 1}];
+  std::shared_ptr<PartCopy> &copy =
+      copies[{division.parts, price, isState ? division.replicas : 1}];
   if (!copy)
-    copy = make(division);
+    copy = make(division, price);
   return *copy;
 }
 
-std::shared_ptr<PartCopy> PartCopies::make(const planner::RankDivision &division) {
+std::shared_ptr<PartCopy> PartCopies::make(const planner::RankDivision &division,
+                                           std::optional<double> price) {
   auto copy = std::make_shared<PartCopy>();
   ScopedDiagnosticHandler listen(module.getContext(), [&](Diagnostic &diagnostic) {
     copy->said.push_back(std::move(diagnostic));
     return success();
   });
   copy->module = module.clone();
-  const bool hasLayouts = succeeded(addLayouts(*copy, division));
+  const bool hasLayouts = succeeded(addLayouts(*copy, division, price));
   if (hasLayouts)
     if (std::shared_ptr<PartCopy> equal = findEqual(*copy, division.parts))
       return equal;
@@ -48,11 +50,12 @@ std::shared_ptr<PartCopy> PartCopies::make(const planner::RankDivision &division
   return copy;
 }
 
-LogicalResult PartCopies::addLayouts(PartCopy &copy, const planner::RankDivision &division) {
+LogicalResult PartCopies::addLayouts(PartCopy &copy, const planner::RankDivision &division,
+                                     std::optional<double> price) {
   if (division.parts == 1)
     return success();
   writeCluster(*copy.module, planner::clusterOf(cluster, division, node));
-  if (failed(passes.addLayouts(*copy.module)))
+  if (failed(passes.addLayouts(*copy.module, price)))
     return failure();
   copy.layouts = attributesIn(*copy.module);
   return success();
@@ -60,7 +63,7 @@ LogicalResult PartCopies::addLayouts(PartCopy &copy, const planner::RankDivision
 
 std::shared_ptr<PartCopy> PartCopies::findEqual(const PartCopy &copy, int64_t parts) const {
   for (const auto &[key, other] : copies)
-    if (key.first == parts && other && other->module && other->layouts == copy.layouts)
+    if (std::get<0>(key) == parts && other && other->module && other->layouts == copy.layouts)
       return other;
   return nullptr;
 }

@@ -16,16 +16,24 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <tuple>
 
 namespace omnibal::plan {
 
 /// What is done to a module in form L whose `omnibal.cluster` says how many parts a stage has.
 struct PartsPasses {
-  std::function<llvm::LogicalResult(mlir::ModuleOp)> addLayouts;
+  /// `price`: of memory, where it is not the one that the passes have anyway.
+  std::function<llvm::LogicalResult(mlir::ModuleOp, std::optional<double> price)> addLayouts;
   std::function<llvm::LogicalResult(mlir::ModuleOp, cost::CostReports &)> addCosts;
   /// A search may find layouts that do not serve; what a person wrote has to.
   bool mayFail = true;
+  /// Whether layouts depend on a price that nobody gave.
+  bool arePriced = false;
 };
+
+/// The price at which a search divides all that can be divided.
+inline constexpr double priceOfAll = 1;
 
 /// All that ops in a module have: modules that differ in nothing else are equal if these are.
 std::vector<mlir::Attribute> attributesIn(mlir::ModuleOp module);
@@ -48,12 +56,14 @@ public:
              std::optional<planner::Node> node)
       : module(module), passes(passes), cluster(std::move(cluster)), node(node) {}
 
-  /// What a division is planned on.
-  PartCopy &of(const planner::RankDivision &division);
+  /// What a division is planned on, with layouts at this price.
+  PartCopy &of(const planner::RankDivision &division, std::optional<double> price = std::nullopt);
 
 private:
-  std::shared_ptr<PartCopy> make(const planner::RankDivision &division);
-  llvm::LogicalResult addLayouts(PartCopy &copy, const planner::RankDivision &division);
+  std::shared_ptr<PartCopy> make(const planner::RankDivision &division,
+                                 std::optional<double> price);
+  llvm::LogicalResult addLayouts(PartCopy &copy, const planner::RankDivision &division,
+                                 std::optional<double> price);
   llvm::LogicalResult addCosts(PartCopy &copy, int64_t parts);
   std::shared_ptr<PartCopy> findEqual(const PartCopy &copy, int64_t parts) const;
 
@@ -61,9 +71,9 @@ private:
   const PartsPasses &passes;
   planner::Cluster cluster; ///< of all ranks, undivided
   std::optional<planner::Node> node;
-  /// By the number of parts and of replicas that divide the optimizer's state, which the search of
-  /// layouts asks for. Equal layouts are one copy.
-  std::map<std::pair<int64_t, int64_t>, std::shared_ptr<PartCopy>> copies;
+  /// By the number of parts, the price, and the number of replicas that divide the optimizer's
+  /// state, which the search of layouts asks for. Equal layouts are one copy.
+  std::map<std::tuple<int64_t, std::optional<double>, int64_t>, std::shared_ptr<PartCopy>> copies;
 };
 
 } // namespace omnibal::plan

@@ -5,6 +5,7 @@
 #include "runtime/planner/search/Search.h"
 #include <limits>
 #include <tuple>
+#include <utility>
 
 using namespace mlir;
 
@@ -47,7 +48,7 @@ public:
       return noneFits();
     best->isChosen = true;
     report.boundNs = leastBound();
-    takeOver(copies->of(best->division));
+    takeOver(copyOf(*best));
     return std::move(*plan);
   }
 
@@ -120,6 +121,9 @@ private:
     report.costs = std::move(copy.costs);
   }
 
+  PartCopy &copyOf(const RankCandidate &candidate) {
+    return copies->of(candidate.division, candidate.layoutPrice);
+  }
   planner::Cluster clusterOf(const planner::RankDivision &division) {
     return planner::clusterOf(copies->of(division).problem.cluster, division, report.limits.node);
   }
@@ -165,18 +169,47 @@ private:
   void planOne(RankCandidate &candidate, ArrayRef<std::string> schedules) {
     if (candidate.isRefused)
       return;
-    candidate = {candidate.division, candidate.boundNs, {}, {}};
+    candidate = {candidate.division,   candidate.boundNs, {}, {}, false, false, false,
+                 candidate.layoutPrice};
     if (best && candidate.boundNs >= *best->stepNs) {
       candidate.ruledOut = "its bound is not below " + textOf(best->division);
       return;
     }
+    planCopy(candidate, schedules);
+    if (candidate.isInfeasible && passes.arePriced && candidate.division.parts > 1 &&
+        !candidate.layoutPrice)
+      divideAll(candidate, schedules);
+  }
+
+  /// Layouts that leave least in memory, where the others leave too much.
+  void divideAll(RankCandidate &candidate, ArrayRef<std::string> schedules) {
+    PartCopy &copy = copies->of(candidate.division, priceOfAll);
+    if (!copy.module)
+      return;
+    planner::Problem problem = copy.problem;
+    problem.schedule = given.schedule == perStepSchedule ? "auto" : given.schedule;
+    RankCandidate again = candidate;
+    again.layoutPrice = priceOfAll;
+    again.boundNs = planner::boundOf(problem, candidate.division, report.limits.node);
+    again.isInfeasible = false;
+    again.ruledOut.clear();
+    const RankCandidate before = std::exchange(candidate, std::move(again));
+    if (!best || candidate.boundNs < *best->stepNs)
+      planCopy(candidate, schedules);
+    else
+      candidate.ruledOut = "its bound is not below " + textOf(best->division);
+    if (candidate.isInfeasible)
+      candidate = before; // whose reason is that of what was asked for
+  }
+
+  void planCopy(RankCandidate &candidate, ArrayRef<std::string> schedules) {
     PlanChoices choices = given;
     choices.microbatches = candidate.division.microbatches;
     if (report.candidates.size() > 1) {
       choices.work = workForOne;
       choices.seconds = secondsForOne;
     }
-    ModuleOp copy = *copies->of(candidate.division).module;
+    ModuleOp copy = *copyOf(candidate).module;
     writeCluster(copy, clusterOf(candidate.division));
     std::string why;
     for (const std::string &schedule : schedules) {

@@ -16,6 +16,8 @@ struct RankCandidate {
   bool isInfeasible = false;     ///< it has no plan
   bool isRefused = false;        ///< so many parts cannot run the model
   bool isChosen = false;
+  /// That its layouts were searched at, where those at the usual price left too much in memory.
+  std::optional<double> layoutPrice = std::nullopt;
 };
 
 constexpr double farBehind = 1.2;

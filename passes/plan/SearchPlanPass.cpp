@@ -130,16 +130,17 @@ private:
     choices.schedule = schedule;
     choices.subMicrobatches = subMicrobatches;
     const plan::PartsPasses passes{
-        [&](ModuleOp module) { return addLayouts(module); },
+        [&](ModuleOp module, std::optional<double> price) { return addLayouts(module, price); },
         [&](ModuleOp module, cost::CostReports &reports) { return addCosts(module, reports); },
-        /*mayFail=*/layouts.getValue() == searchedLayouts};
+        /*mayFail=*/layouts.getValue() == searchedLayouts,
+        /*arePriced=*/layouts.getValue() == searchedLayouts && layoutPrice < 0};
     auto planned = plan::searchRanks(getOperation(), choices, limits, passes, *report);
     if (costs && !report->costs.empty())
       *costs = report->costs;
     return finish(getOperation(), std::move(planned), found.get());
   }
 
-  LogicalResult addLayouts(ModuleOp module) {
+  LogicalResult addLayouts(ModuleOp module, std::optional<double> price) {
     if (!dividesStages())
       return success();
     PassManager passes(&getContext());
@@ -150,7 +151,7 @@ private:
     options.compute = compute;
     options.device = device;
     options.cluster = cluster;
-    options.price = layoutPrice;
+    options.price = price.value_or(layoutPrice);
     addLayoutPasses(passes, layouts, options, files);
     return passes.run(module);
   }

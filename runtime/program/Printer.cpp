@@ -1,6 +1,7 @@
 #include "runtime/program/Printer.h"
 #include "runtime/program/BucketShares.h"
 #include "runtime/program/MomentShapes.h"
+#include "runtime/program/MovesText.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/RankGrid.h"
 #include "runtime/program/Sizes.h"
@@ -257,6 +258,8 @@ std::string printProgram(const Program &p) {
     out << "samples are pairs of answers, whose rewards count " << p.info.preferenceBeta
         << " times\n";
   out << "\n";
+  for (size_t i = 0; i < p.trainModes.size(); ++i)
+    out << movesText(p, trainModeName(i));
   for (const Function &f : p.functions)
     out << printFunction(f) << "\n";
   for (const Stage &stage : p.stageList)

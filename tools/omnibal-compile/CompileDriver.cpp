@@ -8,6 +8,7 @@
 #include "passes/plan/PlanRemarks.h"
 #include "runtime/planner/json/ProblemJson.h"
 #include "runtime/planner/search/PlanReasons.h"
+#include "runtime/program/MovesText.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Workspace.h"
 #include "runtime/support/AtomicFile.h"
@@ -27,6 +28,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include <set>
 
 using namespace mlir;
 
@@ -261,6 +263,7 @@ private:
       facts.memoryBytes.push_back(largest.arenaBytes);
       facts.beside.push_back(rt::workspaceOf(program, largest));
     }
+    facts.degree = program.trainModes[mode].degree;
     if (plans().size() > 1) { // of the mode alone; what the backend takes is the program's
       const rt::TrainMode &train = program.trainModes[mode];
       facts.mode = train.name;
@@ -327,6 +330,12 @@ private:
     if (!samples)
       return fail(samples.status().message());
     std::string title = modelName(), table = tables[mode] + reasons(planned);
+    const planner::Link link = costs(mode).partsLink;
+    const std::string moves =
+        rt::movesText(program, rt::trainModeName(mode), [&](int64_t rounds, int64_t bytes) {
+          return cost::nsOfMoves(rounds, bytes, link);
+        });
+    table += moves.empty() ? "" : "\n" + moves;
     if (plans().size() > 1) {
       title += ", length group " + program.trainModes[mode].name;
       table += programText();

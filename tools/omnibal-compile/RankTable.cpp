@@ -1,5 +1,6 @@
 #include "tools/omnibal-compile/RankTable.h"
 #include "tools/report/TextTable.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <set>
@@ -13,6 +14,13 @@ std::string milliseconds(int64_t ns) {
 
 /// Why a division has no plan is too long for a table; it stands below.
 std::string outcome(const plan::RankCandidate &candidate) {
+  if (candidate.layoutPrice) {
+    plan::RankCandidate plain = candidate;
+    plain.layoutPrice.reset();
+    std::string text = outcome(plain) + ", with --layout-price ";
+    llvm::raw_string_ostream(text) << llvm::format("%g", *candidate.layoutPrice);
+    return text;
+  }
   if (candidate.isChosen)
     return "chosen";
   if (candidate.stepNs)

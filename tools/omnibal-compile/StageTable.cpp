@@ -56,11 +56,12 @@ std::string stageTable(const plan::StagePlan &planned, const TableFacts &facts) 
   const planner::Problem &problem = planned.problem;
   out << (facts.mode.empty() ? std::string() : "length group " + facts.mode + ": ");
   out << llvm::formatv(
-      "plan: {0} stages x {1} replicas{8}, {2} micro-batches, schedule {3}; caps {4} "
+      "plan: {0} stages x {1} replicas{8}, {2} micro-batches{9}, schedule {3}; caps {4} "
       "tiles, {5} tokens; predicted for {6}, {7}\n",
       problem.cluster.stages, problem.cluster.dataParallel, problem.microbatches,
       facts.stepPlanned ? "per-step" : plan.schedule, facts.caps.tiles, facts.caps.tokens,
-      facts.device, facts.assumption, problem.cluster.zero > 0 ? " (ZeRO-1)" : "");
+      facts.device, facts.assumption, problem.cluster.zero > 0 ? " (ZeRO-1)" : "",
+      facts.degree > 1 ? " of " + std::to_string(facts.degree) + " replicas each" : "");
   std::vector<std::vector<std::string>> rows = {{"stage", "parameters", "forward ms", "backward ms",
                                                  "recomputed", "memory", "reserved", "limit",
                                                  "bubble", "layers"}};

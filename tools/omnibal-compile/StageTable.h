@@ -15,8 +15,9 @@ struct TableFacts {
   bool stepPlanned = false; ///< what follows is of the lists that serve every step
   std::string mode;         ///< name of the training mode's length group; empty: there is one
   cost::MicrobatchLoad caps;
-  std::vector<int64_t> memoryBytes;                  ///< by stage
-  std::vector<int64_t> limitBytes;                   ///< by stage; empty: none
+  int64_t degree = 1;               ///< replicas that run a micro-batch of the mode together
+  std::vector<int64_t> memoryBytes; ///< by stage
+  std::vector<int64_t> limitBytes;  ///< by stage; empty: none
   std::vector<std::vector<rt::WorkspaceUse>> beside; ///< by stage: what the backend takes as well
 };
 

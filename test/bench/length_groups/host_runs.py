@@ -7,6 +7,9 @@ longest sample keeps. Candidates, program and balance are from calibrated costs.
 cuts and recomputation of its own, and is balanced by the same costs; it is chosen as length groups are, of which it may have
 one. Both run one epoch of the same samples; programs run in turn, and a step's time is the least of the rounds.
 
+With --degrees 1,2 and --replicas 2 the rival are length groups of degree 1, as many and by the same costs: what sharing the
+micro-batches of long samples gains.
+
 The last table compares steps whose mode is another one than that of the step before with the same steps in an order that
 changes the mode once: what a change costs.
 """
@@ -53,8 +56,10 @@ class Case:
 
     def __init__(self, bench, stages):
         self.bench, self.stages, self.tools = bench, stages, bench.tools
+        self.ranks = stages * bench.args.replicas
         self.flags = ["--stages", stages, "--cpu", "native"]
         self.tables = []
+        self.rival = "one" if bench.args.degrees == "1" else "alone"
 
     def path(self, name):
         return os.path.join(self.bench.args.work, f"{name}-{self.stages}")
@@ -69,7 +74,32 @@ class Case:
                 measured = self.tools.calibrate(program, table, bench.data, ranks=self.stages)
                 print(f"P = {self.stages}, {remat}: noise {measured['noise']:.1%}", file=sys.stderr)
             self.tables += ["--calibration", table]
+        for degree in bench.args.degrees.split(",")[1:]:
+            for remat in ("none", "full"):
+                self.tables += ["--calibration", self.calibrate_degree(degree, remat, tiles)]
         self.limit = self.memory_limit()
+        self.flags += ["--data-parallel", bench.args.replicas]
+
+    def calibrate_degree(self, degree, remat, tiles):
+        """Of what the ranks of a context group run."""
+        table, program, batches = (self.path(f"degree-{degree}-{remat}{end}") for end in (".json", "", "-batches"))
+        if not os.path.exists(table):
+            with open(self.path("cost.json"), "w") as file:
+                json.dump({"tile_ns": 1e6, "token_ns": 1e5, "square_ns": 10}, file)
+            pipelines.call(os.path.join(self.bench.args.bin, "omnibal-batch"), self.bench.table, "--length-groups", f"{LONGEST}:{degree}",
+                           "--cost", self.path("cost.json"), "--ranks", self.bench.args.replicas, "--tokens-per-step", LONGEST, "-o", batches)
+            self.rewrite(os.path.join(batches, "groups.json"), stages=self.stages)
+            pipelines.call(os.path.join(self.bench.args.bin, "omnibal-compile"), self.bench.model.onnx, *self.flags, "--data-parallel",
+                           self.bench.args.replicas, "--batches", batches, "--remat", remat, "-o", program)
+            measured = self.tools.calibrate(program, table, self.bench.data, ranks=self.ranks)
+            print(f"P = {self.stages}, degree {degree}, {remat}: noise {measured['noise']:.1%}", file=sys.stderr)
+        return table
+
+    @staticmethod
+    def rewrite(path, **fields):
+        content = read(path) | fields
+        with open(path, "w") as file:
+            json.dump(content, file)
 
     def memory_limit(self):
         """Between what the program of the longest sample holds with nothing and with everything recomputed."""
@@ -78,17 +108,24 @@ class Case:
         return int(max(least) + self.bench.args.memory * (max(whole) - max(least)))
 
     def choose(self):
-        self.candidates = self.path("candidates.json")
-        text = pipelines.call(os.path.join(self.bench.args.bin, "omnibal-compile"), self.bench.model.onnx, *self.flags, *self.tables,
-                              "--lengths", self.bench.table, "--tokens-per-step", self.bench.args.tokens_per_step,
-                              "--memory-limit-bytes", self.limit, "--emit-length-groups", self.candidates)
-        print(text, file=sys.stderr)
-        self.simulated = {"groups": self.make("groups", 3), "one": self.make("one", 1)}
+        candidates = self.candidates_of(self.bench.args.degrees)
+        self.simulated = {"groups": self.make("groups", 3, candidates)}
+        if self.rival == "alone":
+            candidates = self.candidates_of("1")
+        self.simulated[self.rival] = self.make(self.rival, 3 if self.rival == "alone" else 1, candidates)
 
-    def make(self, name, most):
+    def candidates_of(self, degrees):
+        candidates = self.path(f"candidates-{degrees}.json")
+        text = pipelines.call(os.path.join(self.bench.args.bin, "omnibal-compile"), self.bench.model.onnx, *self.flags, *self.tables,
+                              "--lengths", self.bench.table, "--tokens-per-step", self.bench.args.tokens_per_step, "--degrees", degrees,
+                              "--memory-limit-bytes", self.limit, "--emit-length-groups", candidates)
+        print(text, file=sys.stderr)
+        return candidates
+
+    def make(self, name, most, candidates):
         """The simulator's seconds."""
         batches = self.path(f"{name}-batches")
-        pipelines.call(os.path.join(self.bench.args.bin, "omnibal-batch"), self.bench.table, "--length-groups", self.candidates,
+        pipelines.call(os.path.join(self.bench.args.bin, "omnibal-batch"), self.bench.table, "--length-groups", candidates,
                        "--max-groups", most, "--seed", 1, "-o", batches)
         text = pipelines.call(os.path.join(self.bench.args.bin, "omnibal-compile"), self.bench.model.onnx, *self.flags, *self.tables,
                               "--memory-limit-bytes", self.limit, "--batches", batches, "-o", self.path(name))
@@ -104,11 +141,11 @@ class Case:
         return read(os.path.join(self.path(f"{name}-batches"), "batches.json"))["steps"]
 
     def run(self, program, *flags):
-        return self.tools.train(self.bench.model, self.path(program), self.bench.data, self.path("run.jsonl"), *flags, ranks=self.stages)
+        return self.tools.train(self.bench.model, self.path(program), self.bench.data, self.path("run.jsonl"), *flags, ranks=self.ranks)
 
     def epochs(self):
         """By program, the least time of every step."""
-        logs = {"groups": [], "one": []}
+        logs = {"groups": [], self.rival: []}
         for number in range(self.bench.args.rounds):
             for name in logs:
                 # The first steps of a run are slower: they run again at the end, as the next epoch's.
@@ -121,21 +158,22 @@ class Case:
 
     def report(self):
         times = self.epochs()
-        (ours, groups), (rival, one) = self.estimate("groups"), self.estimate("one")
-        chosen = ", ".join(f"{g['name']} ({g['steps']} steps of {g['microbatches']}, {sum(r != 'keep' for r in g['remat'])} layers recomputed)"
-                           for g in groups["groups"])
-        print(f"P = {self.stages}, {self.limit / 1e6:.0f} MB a rank: {chosen}; one length {one['groups'][0]['name']} "
-              f"({one['groups'][0]['steps']} steps of {one['groups'][0]['microbatches']}, "
-              f"{sum(r != 'keep' for r in one['groups'][0]['remat'])} layers recomputed)")
-        for name, estimated in (("groups", ours), ("one", rival)):
+        (ours, groups), (rival, other) = self.estimate("groups"), self.estimate(self.rival)
+        print(f"P = {self.stages}, Q = {self.bench.args.replicas}, {self.limit / 1e6:.0f} MB a rank: {self.described(groups)}; the rival: {self.described(other)}")
+        for name, estimated in (("groups", ours), (self.rival, rival)):
             least, middle = (sum(values) / 1e3 for values in times[name])
             print(f"  {name:6s} measured {least:.2f} s (median of rounds {middle:.2f}), predicted {self.simulated[name]:.2f} s "
                   f"({self.simulated[name] / least - 1:+.1%}), the balancer's estimate {estimated:.2f} s ({estimated / least - 1:+.1%})")
-        gain = [sum(times["one"][k]) / sum(times["groups"][k]) for k in (0, 1)]
-        predicted = self.simulated["one"] / self.simulated["groups"]
+        gain = [sum(times[self.rival][k]) / sum(times["groups"][k]) for k in (0, 1)]
+        predicted = self.simulated[self.rival] / self.simulated["groups"]
         print(f"  gain measured {gain[0]:.3f} (median of rounds {gain[1]:.3f}), predicted {predicted:.3f}, estimated {rival / ours:.3f}; "
               f"share of the predicted gain {(gain[0] - 1) / (predicted - 1):.2f}")
         self.switches(groups)
+
+    @staticmethod
+    def described(groups):
+        return ", ".join(f"{g['name']} ({g['steps']} steps of {g['microbatches']}, {sum(r != 'keep' for r in g['remat'])} layers recomputed)"
+                         for g in groups["groups"])
 
     def groups_of(self, batches):
         """By step: mode and its groups of sample numbers."""
@@ -148,7 +186,7 @@ class Case:
 
     def switches(self, groups):
         """The same steps, modes in turn and one mode after the other."""
-        if len(groups["groups"]) < 2:
+        if len(groups["groups"]) < 2 or self.bench.args.replicas > 1:
             return
         steps = self.groups_of("groups-batches")
         counts = {m: g["microbatches"] for m, g in enumerate(groups["groups"])}
@@ -202,6 +240,8 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True, help="folder for model, data, tables and programs; model and tables stay there")
     parser.add_argument("--stages", default="1,2")
+    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--degrees", default="1", help="how many replicas may share a micro-batch; more than 1: against 1 alone")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=300)
     parser.add_argument("--tokens-per-step", type=int, default=8192)

@@ -146,8 +146,9 @@ class LengthGroups(ToolTest):
                                    "--data-parallel", "2", "--batches", self.path("out"), "--dry-run"],
                                   capture_output=True, text=True, timeout=120)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            for name in candidates.split(","):
-                self.assertIn(f"length group {name}: plan: ", done.stdout)
+            with open(self.path("out/groups.json"), encoding="utf-8") as file:
+                for group in json.load(file)["groups"]:
+                    self.assertIn(f"{group['steps']} steps of {group['name']} in ", done.stdout)
 
     def test_bad_candidates(self):
         with open(TEXT, encoding="utf-8") as file:
