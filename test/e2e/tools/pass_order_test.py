@@ -47,7 +47,7 @@ def listed():
     modes = [name for title, names in rows.items() if title.startswith("Training modes:") for name in names]
     groups = [name for title, names in rows.items() if title.startswith("Length groups:") for name in names]
     ranks = [name for title, names in rows.items() if title.startswith("Ranks:") for name in names]
-    apart = ("Lower:", "Training modes:", "Length groups:", "Ranks:", "Shard:")  # no pipeline runs Shard yet
+    apart = ("Lower:", "Training modes:", "Length groups:", "Ranks:", "Shard:")  # where stages have parts
     return [name for title, names in rows.items() if not title.startswith(apart) for name in names], functions, modes, groups, ranks
 
 
@@ -91,7 +91,8 @@ class PassOrder(unittest.TestCase):
         self.write_length_groups()
         of_modules, _, of_modes, *_ = listed()
         expected = [name for name in of_modules if name not in ASKED_FOR]
-        expected.insert(expected.index("omnibal-attach-cluster") + 1, of_modes[0])
+        at = expected.index("omnibal-attach-cluster") + 1
+        expected[at:at] = [of_modes[0], "omnibal-search-layouts", "omnibal-verify-layouts"]
         expected[expected.index("omnibal-search-plan")] = of_modes[1]
         flags = ("--stages", 2, "--batches", self.path("b"))
         dumped = call("omnibal-compile", MODEL, *flags, "-o", self.path("text"), "--dump-pass-pipeline").strip()
