@@ -128,16 +128,16 @@ class Files(OutcomeCase):
         """By hand: of B bytes a gather sends (k - 1) / k, a sum twice as much."""
         whole = 420 * 64 * 4  # at the caps
         for program, forward, backward in (
-                ("two", f"2 all_reduce: {self.bytes(2 * whole)}", f"2 all_reduce: {self.bytes(2 * whole)}"),
-                ("tokens", f"2 all_gather, 2 reduce_scatter: {self.bytes(2 * whole)}",
-                 f"2 all_gather, 2 all_reduce, 2 reduce_scatter: {self.bytes(2 * whole + 2 * 64 * 4)}")):
+                ("two", f"2 all_reduce: {self.kilobytes(2 * whole)}", f"2 all_reduce: {self.kilobytes(2 * whole)}"),
+                ("tokens", f"2 all_gather, 2 reduce_scatter: {self.kilobytes(2 * whole)}",
+                 f"2 all_gather, 2 all_reduce, 2 reduce_scatter: {self.kilobytes(2 * whole + 2 * 64 * 4)}")):
             said = subprocess.run([f"{BIN}/omnibal-run", f"{self.programs}/{program}", "--print"], capture_output=True, text=True, check=True).stdout
             self.assertIn("what each of 2 parts holds and sends of a full micro-batch, mode train:\n", said)
             self.assertRegex(said, r"language\.layers\.\d+( to language\.layers\.\d+)?\n    holds self_attn\.q_proj\.weight split\(0 : ")
             self.assertIn(f"sends forward {forward}; backward {backward}\n", said)
 
     @staticmethod
-    def bytes(count):
+    def kilobytes(count):
         return f"{count / 1e3:.1f} kB"
 
     def test_what_is_counted_counts_once(self):
