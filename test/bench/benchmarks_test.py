@@ -164,7 +164,7 @@ class Device(Bench):
         for mode in agreement.ALLOWED:
             self.assertTrue(agreement.agree(right, right, mode))
             for wrong in (mask, pictures):
-                self.assertFalse(agreement.agree(wrong, right, mode), (mode, agreement.deviations(wrong, right)))
+                self.assertFalse(agreement.agree(wrong, right, mode), (mode, agreement.deviations(wrong, right, mode)))
         unfinished = dict(right, loss=[*right["loss"][:-1], float("nan")])
         self.assertFalse(agreement.agree(unfinished, right, "autocast"))
 

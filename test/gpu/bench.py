@@ -163,7 +163,7 @@ class Bench:
         name = program["name"]
         self.checks.note(f"loss of {name} falls", agreement.fall(ours) >= agreement.LEAST_FALL, f"by {agreement.fall(ours):.1%}")
         for rival in rivals:
-            mode, apart = rival["mode"], agreement.deviations(ours, rival)
+            mode, apart = rival["mode"], agreement.deviations(ours, rival, rival["mode"])
             self.checks.note(f"{name} agrees with PyTorch {rival['name']}", agreement.agree(ours, rival, mode),
                              "losses apart by {:.1e}, norms by {:.1e}".format(*apart) +
                              "; {:.0e} and {:.0e} allowed".format(*agreement.ALLOWED[mode]))
