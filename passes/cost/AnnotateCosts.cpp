@@ -123,9 +123,7 @@ private:
       return failure();
     cost::CostReport report{std::move(*units), options.device, options.load, !calibration.empty(),
                             std::move(epoch)};
-    const int64_t parts = shard::partsOf(module);
-    report.partsLink =
-        (shard::areReplicas(module) ? cost::linkOfReplicas(module) : options.partsLink).of(parts);
+    report.partsLink = cost::linkIn(module, options.partsLink).of(shard::partsOf(module));
     if (!batches.empty())
       annotateLoads(module, report, caps);
     if (timeModels) {

@@ -49,7 +49,9 @@ SmallVector<std::string> optionsOf(const analysis::Call &call) {
 
 } // namespace
 
-PartsLink linkOfReplicas(ModuleOp module) {
+PartsLink linkIn(ModuleOp module, const PartsLink &ofParts) {
+  if (!shard::areReplicas(module))
+    return ofParts;
   auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
   const planner::Link link{cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
   return {link, std::nullopt, link};
@@ -140,8 +142,7 @@ public:
   CostAnnotator(ModuleOp module, const CostOptions &options)
       : module(module), options(options), builder(module.getContext()) {
     this->options.parts = shard::partsOf(module);
-    if (shard::areReplicas(module))
-      this->options.partsLink = linkOfReplicas(module);
+    this->options.partsLink = linkIn(module, options.partsLink);
     lowering.target = options.precision.target;
     lowering.compute = options.precision.compute;
     lowering.rowBucket = 1;

@@ -36,8 +36,9 @@ struct PartsLink {
   planner::Link of(int64_t parts) const;
 };
 
-/// That of parts which are replicas (LayerLayouts.h), by `omnibal.cluster`.
-PartsLink linkOfReplicas(mlir::ModuleOp module);
+/// The link of a module's parts: `ofParts`, or where they are replicas (LayerLayouts.h) that of
+/// replicas in `omnibal.cluster`.
+PartsLink linkIn(mlir::ModuleOp module, const PartsLink &ofParts);
 
 /// What costs depend on besides the model.
 struct CostOptions {

@@ -123,15 +123,20 @@ int64_t heldSize(int64_t size, int64_t dim, const PartSide &side) {
 
 } // namespace
 
-bool PartMove::isKernel(std::string_view kernel) { return findMove(kernel) != nullptr; }
+std::optional<PartMoveKind> PartMove::kindOf(std::string_view kernel) {
+  const auto *found = findMove(kernel);
+  return found ? std::optional(found->second) : std::nullopt;
+}
+
+bool PartMove::isKernel(std::string_view kernel) { return kindOf(kernel).has_value(); }
 
 Result<PartMove> PartMove::read(const BoundCall &bound) {
   CallReader call(bound);
   PartMove move;
-  const auto *found = findMove(bound.kernel);
+  const std::optional<PartMoveKind> found = kindOf(bound.kernel);
   if (!found)
     return invalid("'" + bound.kernel + "' is no move among parts");
-  move.kind = found->second;
+  move.kind = *found;
   move.src = call.operand("src");
   move.dst = call.operand("dst");
   if (move.kind == PartMoveKind::ReduceScatter)

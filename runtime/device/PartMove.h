@@ -60,10 +60,13 @@ struct PartMove {
   int workspace = -1;                ///< of the size of `dst`, where sums arrive (ReduceScatter)
 
   static bool isKernel(std::string_view kernel);
+  /// What the kernel of this name does; none: it is no move.
+  static std::optional<PartMoveKind> kindOf(std::string_view kernel);
   /// Reads a call whose kernel is one of these.
   static Result<PartMove> read(const BoundCall &call);
   /// Whether parts send to each other.
-  bool sends() const { return kind < PartMoveKind::Take; }
+  static bool sends(PartMoveKind kind) { return kind < PartMoveKind::Take; }
+  bool sends() const { return sends(kind); }
 
   /// The size of the whole tensor's dimensions, of which a part has `shape`; empty where the part's
   /// share does not have this shape.

@@ -270,8 +270,7 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
     return invalid("the program needs " + std::to_string(grid.ranks()) + " ranks (" +
                    grid.product() + "), but there are " + std::to_string(communicator.size()));
   const RankPlace place = grid.placeOf(communicator.rank());
-  const Stage &stage =
-      p.stageOf(place.stage, p.modelParallel > 1 ? place.part : place.replica % p.largestDegree());
+  const Stage &stage = p.stageOf(place.stage, RankGrid(p).partIn(place, p.largestDegree()));
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
   BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
@@ -316,7 +315,7 @@ void Executor::joinParts(const std::string &name, PreparedMode &prepared) {
   const RankGrid grid(p);
   const int32_t degree = p.degreeOf(name);
   prepared.parts = p.partsOf(name);
-  prepared.part = p.modelParallel > 1 ? thePart : theReplica % degree;
+  prepared.part = grid.partIn({theReplica, theStage, thePart}, degree);
   if (p.hasOwnParts())
     prepared.meeting = grid.partsOf(theReplica, theStage);
   else if (degree > 1)
@@ -334,7 +333,8 @@ Executor::~Executor() {
 
 const Stage &Executor::stageInfo() const {
   const Program &p = loaded.program;
-  return p.stageOf(theStage, p.modelParallel > 1 ? thePart : theReplica % p.largestDegree());
+  return p.stageOf(theStage,
+                   RankGrid(p).partIn({theReplica, theStage, thePart}, p.largestDegree()));
 }
 
 float *Executor::at(int64_t offset) {

@@ -26,8 +26,8 @@ struct LayerFacts {
 };
 
 /// Of the whole value each of k parts sends (k - 1) / k, a sum twice as much.
-int64_t bytesSent(const Function &function, const KernelCall &call, const SymbolValues &at,
-                  int64_t parts) {
+int64_t bytesSent(PartMoveKind kind, const Function &function, const KernelCall &call,
+                  const SymbolValues &at, int64_t parts) {
   auto bytesOf = [&](std::string_view operand) {
     for (const auto &[name, view] : call.operands)
       if (name == operand)
@@ -35,21 +35,20 @@ int64_t bytesSent(const Function &function, const KernelCall &call, const Symbol
     return int64_t{0};
   };
   const int64_t src = bytesOf("src");
-  return call.kernel == "all_reduce"       ? 2 * (src - src / parts)
-         : call.kernel == "all_gather"     ? src * (parts - 1)
-         : call.kernel == "reduce_scatter" ? src - bytesOf("dst")
-                                           : src - src / parts;
+  return kind == PartMoveKind::AllReduce       ? 2 * (src - src / parts)
+         : kind == PartMoveKind::AllGather     ? src * (parts - 1)
+         : kind == PartMoveKind::ReduceScatter ? src - bytesOf("dst")
+                                               : src - src / parts;
 }
 
 void addMoves(const Function &function, const SymbolValues &at, int64_t parts, Sent &sent) {
   for (const KernelCall &call : function.calls) {
-    const bool sends = call.kernel == "all_reduce" || call.kernel == "all_gather" ||
-                       call.kernel == "reduce_scatter" || call.kernel == "all_to_all";
-    if (!sends)
+    const std::optional<PartMoveKind> kind = PartMove::kindOf(call.kernel);
+    if (!kind || !PartMove::sends(*kind))
       continue;
     ++sent.moves[call.kernel];
-    sent.rounds += call.kernel == "all_reduce" ? 2 : 1;
-    sent.bytes += bytesSent(function, call, at, parts);
+    sent.rounds += *kind == PartMoveKind::AllReduce ? 2 : 1;
+    sent.bytes += bytesSent(*kind, function, call, at, parts);
   }
 }
 

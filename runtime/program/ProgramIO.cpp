@@ -114,13 +114,12 @@ constexpr int everyStage = -1;
 
 /// The number of a rank's entry in a list of `count`. Nothing of the manifest has been verified.
 size_t entryOf(const Program &program, size_t count, int rank) {
-  const size_t stages = program.stages > 0 ? program.stages : 1,
-               parts = program.modelParallel > 0 ? program.modelParallel : 1;
-  const size_t group = parts > 1 ? parts : std::max(program.largestDegree(), 1);
-  if (group == 1 || count != stages * group) // all ranks of a stage do the same
-    return rank / parts % count;
-  const size_t replica = rank / (stages * parts), stage = rank / parts % stages;
-  return stage * group + (parts > 1 ? rank % parts : replica % group);
+  const RankGrid grid(1, std::max(program.stages, 1), std::max(program.modelParallel, 1));
+  const int group = grid.parts > 1 ? grid.parts : std::max(program.largestDegree(), 1);
+  if (group == 1 || count != static_cast<size_t>(grid.stages) * group) // all of a stage do the same
+    return static_cast<size_t>(rank / grid.parts) % count;
+  const RankPlace place = grid.placeOf(rank);
+  return static_cast<size_t>(place.stage) * group + grid.partIn(place, group);
 }
 
 /// One stage after the other, so that the values of one stage's text are in memory at a time.

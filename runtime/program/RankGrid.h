@@ -48,6 +48,12 @@ struct RankGrid {
            (parts > 1 ? ", part " + std::to_string(place.part) : "");
   }
 
+  /// Which one a rank is of those that run a micro-batch together: of its stage's parts, or of its
+  /// context group of `degree`.
+  int partIn(const RankPlace &place, int degree) const {
+    return parts > 1 ? place.part : place.replica % degree;
+  }
+
   // Groups of ranks, each ascending.
   /// Those that run a replica's stage together.
   std::vector<int> partsOf(int replica, int stage) const {

@@ -41,9 +41,7 @@ struct SearchLayoutsPass : omnibal::impl::SearchLayoutsBase<SearchLayoutsPass> {
     auto graph = LayerGraph::get(module, "omnibal-search-layouts");
     if (failed(graph) || failed(checkNew(*graph)))
       return signalPassFailure();
-    const cost::PartsLink links =
-        rates.areReplicas ? cost::linkOfReplicas(module) : rates.costs.partsLink;
-    rates.link = links.of(rates.parts);
+    rates.link = cost::linkIn(module, rates.costs.partsLink).of(rates.parts);
     rates.trainedBytes = trainedBytes(module, false);
     rates.orthogonalizedBytes = trainedBytes(module, true);
     auto search = solve(module, *graph);

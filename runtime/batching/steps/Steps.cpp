@@ -260,11 +260,7 @@ Status otherCount(const std::string &folder, int64_t groups, const BatchesUse &u
 }
 
 /// Rows of such a folder have fewer groups than the program has replicas.
-Status refuseDegree(const std::string &folder) {
-  std::error_code ignored;
-  const std::string file = std::filesystem::path(folder) / "groups.json";
-  if (!std::filesystem::exists(file, ignored))
-    return Status::ok();
+Status refuseDegree(const std::string &file) {
   OMNIBAL_ASSIGN_OR_RETURN(const LengthGroups groups, readLengthGroups(file));
   const LengthGroup &only = groups.groups.front();
   return only.degree == 1 ? Status::ok()
@@ -350,16 +346,17 @@ Result<std::shared_ptr<StepSource>> openBatches(const std::string &folder, const
   OMNIBAL_ASSIGN_OR_RETURN(const int64_t lengthGroups, lengthGroupsOf(folder));
   if (lengthGroups != static_cast<int64_t>(std::max<size_t>(use.modes.size(), 1)))
     return otherCount(folder, lengthGroups, use);
-  if (!use.modes.empty()) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(std::filesystem::path(folder) / "groups.json", ignored))
-      return invalid(folder + ": there is no groups.json, but the program's train modes (" +
-                     namesOf(use.modes) +
-                     ") are those of length groups; run omnibal-batch with "
-                     "--length-groups");
+  std::error_code ignored;
+  const std::string file = std::filesystem::path(folder) / "groups.json";
+  const bool isGrouped = std::filesystem::exists(file, ignored);
+  if (!use.modes.empty() && !isGrouped)
+    return invalid(folder + ": there is no groups.json, but the program's train modes (" +
+                   namesOf(use.modes) +
+                   ") are those of length groups; run omnibal-batch with --length-groups");
+  if (!use.modes.empty())
     return openGrouped(folder, use);
-  }
-  OMNIBAL_RETURN_IF_ERROR(refuseDegree(folder));
+  if (isGrouped)
+    OMNIBAL_RETURN_IF_ERROR(refuseDegree(file));
   OMNIBAL_ASSIGN_OR_RETURN(bool composable, hasComposition(folder));
   if (!composable) {
     OMNIBAL_ASSIGN_OR_RETURN(Batches batches, readGroups(folder));

@@ -54,52 +54,41 @@ int64_t DeviceMove::common(int giver, int taker) const {
   return count;
 }
 
-Status DeviceMove::launch(const CopyShape &shape, std::byte *to, const std::byte *from,
-                          cudaStream_t stream) const {
-  return check(launchCopy(shape, to, from, stream), "a move among the parts of a stage");
+Status DeviceMove::transfer(int giver, const std::byte *given, int taker, std::byte *taken,
+                            Packed packed, bool accumulate, cudaStream_t stream) const {
+  const int64_t width = bytesOf(type);
+  int64_t done = 0;
+  for (const CommonBlock &block : blocks(giver, taker)) {
+    CopyShape shape{{}, type, type, accumulate};
+    int64_t stride = elementsOf(block);
+    for (const CommonBlock::Dim &dim : block.dims) {
+      stride /= dim.size;
+      shape.strides.append(dim.size, packed == Packed::To ? stride : dim.other,
+                           packed == Packed::From ? stride : dim.one);
+    }
+    if (block.dims.empty())
+      shape.strides.append(1, 1, 1);
+    std::byte *to = taken + (packed == Packed::To ? done : block.other) * width;
+    const std::byte *from = given + (packed == Packed::From ? done : block.one) * width;
+    OMNIBAL_RETURN_IF_ERROR(
+        check(launchCopy(shape, to, from, stream), "a move among the parts of a stage"));
+    done += elementsOf(block);
+  }
+  return Status::ok();
 }
 
 Status DeviceMove::copy(int giver, const std::byte *given, int taker, std::byte *taken,
                         bool accumulate, cudaStream_t stream) const {
-  for (const CommonBlock &block : blocks(giver, taker)) {
-    CopyShape shape{{}, type, type, accumulate};
-    for (const CommonBlock::Dim &dim : block.dims)
-      shape.strides.append(dim.size, dim.other, dim.one);
-    if (block.dims.empty())
-      shape.strides.append(1, 1, 1);
-    OMNIBAL_RETURN_IF_ERROR(launch(shape, taken + block.other * bytesOf(type),
-                                   given + block.one * bytesOf(type), stream));
-  }
-  return Status::ok();
+  return transfer(giver, given, taker, taken, Packed::None, accumulate, stream);
 }
 
 Status DeviceMove::pack(int taker, std::byte *packed, cudaStream_t stream) const {
-  for (const CommonBlock &block : blocks(place, taker)) {
-    CopyShape shape{{}, type, type};
-    int64_t stride = elementsOf(block);
-    for (const CommonBlock::Dim &dim : block.dims)
-      shape.strides.append(dim.size, stride /= dim.size, dim.one);
-    if (block.dims.empty())
-      shape.strides.append(1, 1, 1);
-    OMNIBAL_RETURN_IF_ERROR(launch(shape, packed, src + block.one * bytesOf(type), stream));
-    packed += elementsOf(block) * bytesOf(type);
-  }
-  return Status::ok();
+  return transfer(place, src, taker, packed, Packed::To, false, stream);
 }
 
 Status DeviceMove::unpack(int giver, const std::byte *packed, bool accumulate,
                           cudaStream_t stream) const {
-  for (const CommonBlock &block : blocks(giver, place)) {
-    CopyShape shape{{}, type, type, accumulate};
-    int64_t stride = elementsOf(block);
-    for (const CommonBlock::Dim &dim : block.dims)
-      shape.strides.append(dim.size, dim.other, stride /= dim.size);
-    if (block.dims.empty())
-      shape.strides.append(1, 1, 1);
-    OMNIBAL_RETURN_IF_ERROR(launch(shape, dst + block.other * bytesOf(type), packed, stream));
-    packed += elementsOf(block) * bytesOf(type);
-  }
-  return Status::ok();
+  return transfer(giver, packed, place, dst, Packed::From, accumulate, stream);
 }
 
 Status DeviceMove::performAlone(cudaStream_t stream) const {

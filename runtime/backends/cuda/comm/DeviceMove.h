@@ -18,7 +18,7 @@ public:
   static Result<DeviceMove> of(const PartMove &move, std::span<const TensorView> operands,
                                const SymbolValues &symbols, int place, int parts);
 
-  bool sends() const { return kind < PartMoveKind::Take; }
+  bool sends() const { return PartMove::sends(kind); }
   PartMoveKind kind = PartMoveKind::AllReduce;
   Element type = Element::F32;
   std::byte *src = nullptr, *dst = nullptr;
@@ -37,9 +37,12 @@ public:
   Status performAlone(cudaStream_t stream) const;
 
 private:
+  /// Which side of a copy has its elements one after the other.
+  enum class Packed { None, From, To };
+
   std::vector<CommonBlock> blocks(int giver, int taker) const;
-  Status launch(const CopyShape &shape, std::byte *to, const std::byte *from,
-                cudaStream_t stream) const;
+  Status transfer(int giver, const std::byte *from, int taker, std::byte *to, Packed packed,
+                  bool accumulate, cudaStream_t stream) const;
 
   std::optional<UnitSplit> from, to;
   std::vector<int64_t> whole;
