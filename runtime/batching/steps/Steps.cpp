@@ -311,7 +311,8 @@ Result<std::shared_ptr<StepSource>> openGrouped(const std::string &folder, const
 } // namespace
 
 Result<std::shared_ptr<StepSource>> readStepsFile(const std::string &path,
-                                                  StepSource::Layout layout, const FindSample &find,
+                                                  const StepSource::Layout &layout,
+                                                  const FindSample &find,
                                                   const std::vector<ModeUse> &modes) {
   OMNIBAL_ASSIGN_OR_RETURN(std::string text, readWholeFile(path));
   EpochGroups all;

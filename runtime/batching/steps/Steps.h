@@ -26,7 +26,8 @@ struct ModeUse {
 /// Empty lines are skipped. Every epoch is the whole file. Errors name file and line. Where there
 /// are several `modes`, a line also says its mode, by name or number, whose M counts.
 Result<std::shared_ptr<StepSource>> readStepsFile(const std::string &path,
-                                                  StepSource::Layout layout, const FindSample &find,
+                                                  const StepSource::Layout &layout,
+                                                  const FindSample &find,
                                                   const std::vector<ModeUse> &modes = {});
 
 /// What the program and the data set of a run say about its samples.
