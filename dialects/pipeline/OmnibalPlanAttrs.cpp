@@ -108,7 +108,8 @@ LogicalResult ParameterCostAttr::verify(function_ref<InFlightDiagnostic()> emitE
 LogicalResult ClusterAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t stages,
                                   DenseI64ArrayAttr memory, int64_t latency, int64_t bytesPerS,
                                   int64_t dataParallel, int64_t replicaLatency,
-                                  int64_t replicaBytesPerS, int64_t zero, int64_t parts) {
+                                  int64_t replicaBytesPerS, int64_t zero, int64_t parts,
+                                  RankOrder) {
   if (std::min({stages, dataParallel, bytesPerS, replicaBytesPerS}) < 1 ||
       std::min(latency, replicaLatency) < 0)
     return emitError() << "cluster_c1: stages, data_parallel and bytes/s must be >= 1, latencies "

@@ -176,7 +176,8 @@ def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
     Stages, `memory` of each stage in bytes (none: no limit; one: all alike), latency in ns and
     bytes/s between stages and, for the gradients, between the `data_parallel` replicas of a stage.
     With `zero = 1` the replicas divide the optimizer's state. Each stage of a replica is run by
-    `parts` ranks together.
+    `parts` ranks together. Those of a stage are neighbors among all ranks; with `rank_order = stage`
+    the stages of a replica are, too, and with `replica` the replicas of a stage.
     Stands on the module as `omnibal.cluster`.
 
     Constraints:
@@ -189,7 +190,9 @@ def ClusterAttr : AttrDef<Plan_Dialect, "Cluster"> {
                         "int64_t":$latency, "int64_t":$bytes_per_s, "int64_t":$data_parallel,
                         "int64_t":$replica_latency, "int64_t":$replica_bytes_per_s,
                         DefaultValuedParameter<"int64_t", "0">:$zero,
-                        DefaultValuedParameter<"int64_t", "1">:$parts);
+                        DefaultValuedParameter<"int64_t", "1">:$parts,
+                        DefaultValuedParameter<"::omnibal::RankOrder",
+                                               "::omnibal::RankOrder::Stage">:$rank_order);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -29,4 +29,11 @@ def Optimizer : I32EnumAttr<"Optimizer", "how parameters are updated", [
   let genSpecializedAttr = 0;
 }
 
+/// The words of runtime/program/Names.h.
+def RankOrder : I32EnumAttr<"RankOrder", "which ranks are neighbors", [
+  I32EnumAttrCase<"Stage", 0, "stage">, I32EnumAttrCase<"Replica", 1, "replica">]> {
+  let cppNamespace = "::omnibal";
+  let genSpecializedAttr = 0;
+}
+
 #endif // DIALECTS_PIPELINE_OMNIBALPLANENUMS_TD

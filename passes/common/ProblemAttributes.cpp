@@ -133,7 +133,7 @@ void writeCluster(ModuleOp module, const planner::Cluster &cluster) {
                                    cluster.link.latencyNs, cluster.link.bytesPerSecond,
                                    cluster.dataParallel, cluster.dataParallelLink.latencyNs,
                                    cluster.dataParallelLink.bytesPerSecond, cluster.zero,
-                                   cluster.parts));
+                                   cluster.parts, static_cast<RankOrder>(cluster.rankOrder)));
 }
 
 FailureOr<planner::Cluster> readCluster(ModuleOp module, StringRef pass) {
@@ -149,6 +149,7 @@ FailureOr<planner::Cluster> readCluster(ModuleOp module, StringRef pass) {
   to.dataParallelLink = {cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
   to.zero = cluster.getZero();
   to.parts = cluster.getParts();
+  to.rankOrder = static_cast<rt::RankOrder>(cluster.getRankOrder());
   return to;
 }
 

@@ -34,7 +34,7 @@ void writeMode(ModuleOp module, TrainModeAttr mode) {
                   ClusterAttr::get(module.getContext(), of.getStages(), of.getMemory(),
                                    of.getLatency(), of.getBytesPerS(), of.getDataParallel(),
                                    of.getReplicaLatency(), of.getReplicaBytesPerS(), of.getZero(),
-                                   mode.getDegree()));
+                                   mode.getDegree(), of.getRankOrder()));
 }
 
 std::string modePrefix(ModuleOp module) {

@@ -54,7 +54,10 @@ PartsLink linkIn(ModuleOp module, const PartsLink &ofParts) {
     return ofParts;
   auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName);
   const planner::Link link{cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
-  return {link, std::nullopt, link};
+  // Replicas that are no neighbors are no more on one machine if they are few.
+  const bool areNeighbors =
+      cluster.getStages() == 1 || cluster.getRankOrder() == RankOrder::Replica;
+  return {std::nullopt, areNeighbors ? ofParts.node : std::nullopt, link};
 }
 
 planner::Link PartsLink::of(int64_t parts) const {

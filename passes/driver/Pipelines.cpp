@@ -42,6 +42,7 @@ void addCluster(OpPassManager &passes, const PlanningOptions &planning, const Sh
   if (planning.ranks == 0) {
     cluster.stages = planning.stages;
     cluster.dataParallel = planning.dataParallel;
+    cluster.rankOrder = planning.rankOrder;
   }
   cluster.zero = planning.zero;
   cluster.parts = planning.ranks == 0 ? planning.parts : 1; // a search divides ranks into parts
@@ -136,6 +137,7 @@ void addRankSearch(OpPassManager &passes, const CapsOptions &caps, const TargetO
   search.stages = planning.stages;
   search.dataParallel = planning.dataParallel;
   search.zero = planning.zero;
+  search.rankOrder = planning.rankOrder;
   search.cluster = planning.cluster;
   search.parts = planning.parts;
   search.layouts = planning.layouts;

@@ -105,6 +105,10 @@ struct PlanningOptions : virtual mlir::detail::PassOptions {
   Option<int64_t> parts{*this, "parts", llvm::cl::init(1),
                         llvm::cl::desc("Ranks that run a stage of a replica together; with ranks "
                                        "also 0, for whatever is best")};
+  Option<std::string> rankOrder{
+      *this, "rank-order", llvm::cl::init("stage"),
+      llvm::cl::desc("Which ranks are neighbors: the stages of a replica (stage), or the replicas "
+                     "of a stage (replica); with ranks also empty, for whatever is best")};
   Option<std::string> layouts{
       *this, "layouts", llvm::cl::init(searchedLayouts),
       llvm::cl::desc("What parts do: search, a JSON file that says how they hold parameters, or "

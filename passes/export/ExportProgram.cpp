@@ -155,6 +155,8 @@ private:
     if (llvm::all_of(trainModes, [](const rt::TrainMode &mode) { return mode.degree == 1; }))
       program.modelParallel = static_cast<int32_t>(plan().getParts());
     program.zero = static_cast<int32_t>(plan().getZero());
+    if (auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName))
+      program.rankOrder = static_cast<rt::RankOrder>(cluster.getRankOrder());
     program.optimizer = optimizerOf(module);
     program.averages = keepsAverages(module);
     program.trainModes = trainModes;

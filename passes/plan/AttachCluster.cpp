@@ -84,6 +84,11 @@ private:
                  " data-parallel replicas: it is 0 or, where several replicas can divide the "
                  "optimizer's state, 1");
     to.parts = parts;
+    const std::optional<RankOrder> order = symbolizeRankOrder(rankOrder);
+    if (!order)
+      return bad("omnibal-attach-cluster: rank-order is " + rankOrder.getValue() +
+                 "; it must be stage or replica");
+    to.rankOrder = static_cast<rt::RankOrder>(*order);
     if (memoryLimitBytes)
       to.memoryBytes = {memoryLimitBytes};
     if (described.node && ranks == 0) // else it depends on how they are divided

@@ -21,6 +21,9 @@ def AttachCluster : Pass<"omnibal-attach-cluster", "::mlir::ModuleOp"> {
     Option<"parts", "parts", "int64_t", "1",
            "Ranks that run a stage of a replica together; as long as layouts are not searched, all "
            "of them do the same">,
+    Option<"rankOrder", "rank-order", "std::string", "\"stage\"",
+           "Which ranks are neighbors: the stages of a replica (stage), or the replicas of a stage "
+           "(replica)">,
     Option<"ranks", "ranks", "int64_t", "0",
            "So many ranks, as replicas of one stage until omnibal-search-ranks divides them; what "
            "a file says of stages and replicas does not count">,
@@ -149,6 +152,9 @@ def SearchRanks : Pass<"omnibal-search-ranks", "::mlir::ModuleOp"> {
     Option<"dataParallel", "data-parallel", "int64_t", "0", "Replicas; 0: whatever is best">,
     Option<"zero", "zero", "int64_t", "-1",
            "1: replicas divide the optimizer's state, 0: they do not, -1: whatever is best">,
+    Option<"rankOrder", "rank-order", "std::string", "\"\"",
+           "Which ranks are neighbors: the stages of a replica (stage), or the replicas of a stage "
+           "(replica); empty: whatever is best with the node of `cluster`">,
     Option<"method", "method", "std::string", "\"search\"", "search, layers, parameters or greedy">,
     Option<"remat", "remat", "std::string", "\"auto\"", "auto, none, full or selective-N">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",

@@ -22,12 +22,14 @@ std::string textOf(const planner::RankDivision &division) {
   const std::string parts =
       division.parts > 1 ? std::to_string(division.parts) + " parts x " : std::string();
   return parts + std::to_string(division.stages) + " stages x " +
-         std::to_string(division.replicas) + " replicas" + (division.zero ? " with ZeRO-1" : "");
+         std::to_string(division.replicas) + " replicas" + (division.zero ? " with ZeRO-1" : "") +
+         (division.rankOrder == rt::RankOrder::Replica ? ", replicas as neighbors" : "");
 }
 
 /// The order among divisions that take equally long.
 auto simplicity(const RankCandidate &candidate) {
-  return std::tuple(candidate.division.parts, candidate.division.zero, candidate.division.stages);
+  const planner::RankDivision &division = candidate.division;
+  return std::tuple(division.parts, division.zero, division.stages, division.rankOrder);
 }
 
 class RankSearch {

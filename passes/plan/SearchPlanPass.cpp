@@ -96,6 +96,10 @@ private:
     if (parts != 1 && isStepPlanned() && dividesStages())
       return rt::invalid(start + "schedule per-step does not go together with parts that differ "
                                  "yet; let parts be 1, or layouts none");
+    const std::optional<RankOrder> order = symbolizeRankOrder(rankOrder);
+    if (!order && !rankOrder.empty())
+      return rt::invalid(start + "rank-order is " + rankOrder.getValue() +
+                         "; it must be stage, replica or nothing, for whatever is best");
     auto given = [](int64_t value, int64_t searched) {
       return value == searched ? std::nullopt : std::optional(value);
     };
@@ -105,7 +109,8 @@ private:
               given(dataParallel, 0),
               given(zero, -1),
               /*node=*/std::nullopt,
-              given(parts, 0)};
+              given(parts, 0),
+              order ? std::optional(static_cast<rt::RankOrder>(*order)) : std::nullopt};
     if (!cluster.empty()) {
       OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, files->cluster(cluster));
       limits.node = file.node;

@@ -172,7 +172,11 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
   result.tiles = std::llround(counts[Tiles]);
   result.flops = counts[Flops];
   step.divisor = counts[Losses] > 0 ? options.lossDivisor.value_or(counts[Losses]) : 0;
-  SumsOptions sums{everyone, communicator.rank(), step.divisor, options.clip, !result.dropped};
+  std::vector<int> places;
+  for (const RankGrid grid(loaded.program); const int rank : everyone)
+    places.push_back(grid.numberOf(grid.placeOf(rank)));
+  SumsOptions sums{everyone,     communicator.rank(), places,
+                   step.divisor, options.clip,        !result.dropped};
   const std::vector<int> sharers = ranksOfReplicas();
   std::vector<int> owners;
   const std::vector<FloatRun> counted = countedGradients(owners);
@@ -191,8 +195,8 @@ Status Executor::reduceScalars(MicrobatchSource &source, const StepOptions &opti
 std::vector<double> Executor::normsOfStages(std::span<const float> slots, double divisor) const {
   std::vector<double> norms(loaded.program.stages);
   const RankGrid grid(loaded.program);
-  for (int r = 0; r < communicator.size(); ++r)
-    norms[grid.placeOf(r).stage] += decodeSums(&slots[int64_t{r} * slotFloats]).squaredNorm;
+  for (int i = 0; i < communicator.size(); ++i)
+    norms[grid.placeAt(i).stage] += decodeSums(&slots[int64_t{i} * slotFloats]).squaredNorm;
   for (double &norm : norms)
     norm = std::sqrt(norm) / divisor;
   return norms;
@@ -211,11 +215,13 @@ Status Executor::readSums(StepUnderWay &step) {
   const std::string start = stepForPeople(step.step) + ": the ";
   // A bad loss makes bad gradients everywhere: it is the better name for the cause.
   for (bool ofLoss : {true, false})
-    for (int r = 0; r < ranks; ++r) {
-      StepSums sums = decodeSums(&slots[int64_t{r} * slotFloats]);
+    for (int i = 0; i < ranks; ++i) {
+      const RankGrid grid(loaded.program);
+      const int rank = grid.rankOf(grid.placeAt(i));
+      StepSums sums = decodeSums(&slots[int64_t{i} * slotFloats]);
       if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm)) {
         result.undefined = start + (ofLoss ? "loss" : "gradient norm") + " of rank " +
-                           std::to_string(r) + " (" + RankGrid(loaded.program).placeText(r) +
+                           std::to_string(rank) + " (" + grid.placeText(rank) +
                            ") is not a finite number; nothing was updated. Lower --lr, raise "
                            "--warmup-steps, or check the data and the weights";
         return Status::ok();

@@ -30,6 +30,10 @@ template <> struct Words<OptimizerKind> {
       "adamw", "lion", "sgd", "muon", "adamw8bit", "adafactor"};
 };
 
+template <> struct Words<RankOrder> {
+  static constexpr std::array<const char *, 2> list = {"stage", "replica"};
+};
+
 template <> struct Words<Interpolation> {
   static constexpr std::array<const char *, 2> list = {"bilinear", "bicubic"};
 };
@@ -45,6 +49,7 @@ const char *nameOf(Space space) { return word(space); }
 const char *nameOf(ActionKind kind) { return word(kind); }
 const char *nameOf(Interpolation interpolation) { return word(interpolation); }
 const char *nameOf(OptimizerKind kind) { return word(kind); }
+const char *nameOf(RankOrder order) { return word(order); }
 
 template <typename E> std::optional<E> fromName(std::string_view name) {
   for (size_t i = 0; i < Words<E>::list.size(); ++i)
@@ -58,6 +63,7 @@ template std::optional<Space> fromName<Space>(std::string_view);
 template std::optional<ActionKind> fromName<ActionKind>(std::string_view);
 template std::optional<Interpolation> fromName<Interpolation>(std::string_view);
 template std::optional<OptimizerKind> fromName<OptimizerKind>(std::string_view);
+template std::optional<RankOrder> fromName<RankOrder>(std::string_view);
 
 std::string nameOf(Unit unit) {
   const std::string microbatch = "micro-batch " + std::to_string(unit.microbatch);

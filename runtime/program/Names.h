@@ -15,6 +15,8 @@ const char *nameOf(ActionKind kind);
 const char *nameOf(Interpolation interpolation);
 /// As flags and files call it: "adamw", "lion", "sgd", "muon".
 const char *nameOf(OptimizerKind kind);
+/// "stage", "replica".
+const char *nameOf(RankOrder order);
 /// "micro-batch 3", "part 1 of micro-batch 3".
 std::string nameOf(Unit unit);
 

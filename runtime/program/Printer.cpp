@@ -225,6 +225,8 @@ std::string printProgram(const Program &p) {
       << (p.zero > 0 ? " (ZeRO-1)" : "");
   if (p.modelParallel > 1)
     out << " x " << p.modelParallel << " parts";
+  if (p.rankOrder != RankOrder::Stage)
+    out << " (neighbors: the replicas of a stage)";
   if (!several)
     printSteps(out << ", ", p.trainModes[0]);
   out << "\n";

@@ -13,6 +13,7 @@
 #include "runtime/program/Adapters.h"
 #include "runtime/program/PictureGrid.h"
 #include "runtime/support/QuantizedMatrix.h"
+#include "runtime/support/RankOrder.h"
 #include "runtime/support/Shares.h"
 #include "runtime/support/Types.h"
 #include <compare>
@@ -405,7 +406,8 @@ struct Program {
   int32_t rowBucket = 1; ///< kernels run for N rounded up to a multiple of this; buffers hold that
   int32_t stages = 1, dataParallel = 1;
   int32_t modelParallel = 1; ///< ranks that run a stage of a replica together: its parts
-  int32_t zero = 0;          ///< 1: replicas divide moments and float32 values (BucketShare)
+  RankOrder rankOrder = RankOrder::Stage;
+  int32_t zero = 0; ///< 1: replicas divide moments and float32 values (BucketShare)
   OptimizerKind optimizer = OptimizerKind::AdamW;
   bool averages = false; ///< a moving average of every value that trains is kept
   /// At least one; their caps ascend by tokens.

@@ -53,14 +53,15 @@ Status checkManifest(JsonField root, const std::string &path) {
   }
   if (version == formats::modesProgram) {
     root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "row_bucket", "stages",
-                   "data_parallel", "model_parallel", "zero", "optimizer", "ema", "train_modes",
-                   "info", "adapters"});
+                   "data_parallel", "model_parallel", "rank_order", "zero", "optimizer", "ema",
+                   "train_modes", "info", "adapters"});
     (void)root["train_modes"]; // which says that it is missing
     return Status::ok();
   }
-  root.onlyKeys({"version", "files", "target", "compute", "cpu", "model", "tiles_cap", "tokens_cap",
-                 "row_bucket", "stages", "data_parallel", "model_parallel", "zero", "optimizer",
-                 "ema", "microbatches", "schedule", "info", "adapters"});
+  root.onlyKeys({"version",       "files",          "target",     "compute",    "cpu",
+                 "model",         "tiles_cap",      "tokens_cap", "row_bucket", "stages",
+                 "data_parallel", "model_parallel", "rank_order", "zero",       "optimizer",
+                 "ema",           "microbatches",   "schedule",   "info",       "adapters"});
   return Status::ok();
 }
 
@@ -114,12 +115,14 @@ constexpr int everyStage = -1;
 
 /// The number of a rank's entry in a list of `count`. Nothing of the manifest has been verified.
 size_t entryOf(const Program &program, size_t count, int rank) {
-  const RankGrid grid(1, std::max(program.stages, 1), std::max(program.modelParallel, 1));
+  const RankGrid grid(std::max(program.dataParallel, 1), std::max(program.stages, 1),
+                      std::max(program.modelParallel, 1), program.rankOrder);
   const int group = grid.parts > 1 ? grid.parts : std::max(program.largestDegree(), 1);
-  if (group == 1 || count != static_cast<size_t>(grid.stages) * group) // all of a stage do the same
-    return static_cast<size_t>(rank / grid.parts) % count;
   const RankPlace place = grid.placeOf(rank);
-  return static_cast<size_t>(place.stage) * group + grid.partIn(place, group);
+  const auto stage = static_cast<size_t>(place.stage);
+  if (group == 1 || count != static_cast<size_t>(grid.stages) * group) // all of a stage do the same
+    return stage % count;
+  return (stage * group + grid.partIn(place, group)) % count;
 }
 
 /// One stage after the other, so that the values of one stage's text are in memory at a time.

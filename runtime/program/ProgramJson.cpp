@@ -460,6 +460,8 @@ void readSettings(Field f, Program &p) {
   p.dataParallel = f["data_parallel"].small();
   if (f.has("model_parallel"))
     p.modelParallel = static_cast<int32_t>(f["model_parallel"].integer(2, mostParts));
+  if (f.has("rank_order"))
+    p.rankOrder = readName<RankOrder>(f["rank_order"], "order of ranks");
   if (f.has("zero"))
     p.zero = f["zero"].small();
   if (f.has("optimizer"))
@@ -543,6 +545,8 @@ json settingsToJson(const Program &p) {
     });
   if (p.modelParallel > 1)
     settings["model_parallel"] = p.modelParallel;
+  if (p.rankOrder != RankOrder::Stage)
+    settings["rank_order"] = nameOf(p.rankOrder);
   if (p.zero > 0)
     settings["zero"] = p.zero;
   if (p.optimizer != OptimizerKind::AdamW)

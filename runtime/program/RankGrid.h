@@ -1,9 +1,10 @@
 //===- RankGrid.h - Which rank is what in a program -------------------------------------------===//
 //
-// Ranks are numbered replica by replica, within one stage by stage, and within a stage part by
-// part. Neighboring replicas may run a micro-batch together, as a context group; how many do so
-// depends on the mode. Nothing else turns numbers of ranks into coordinates or coordinates into
-// groups of ranks.
+// Ranks are numbered replica by replica and within one stage by stage, or stage by stage and within
+// one replica by replica (RankOrder), and in both part by part within a replica's stage.
+// Neighboring replicas may run a micro-batch together, as a context group; how many do so depends
+// on the mode. Nothing else turns numbers of ranks into coordinates or coordinates into groups of
+// ranks.
 //
 //===-------------------------------------------------------------------------------------------===//
 #ifndef RUNTIME_PROGRAM_RANKGRID_H
@@ -22,18 +23,32 @@ struct RankPlace {
 
 struct RankGrid {
   int replicas = 1, stages = 1, parts = 1;
+  RankOrder order = RankOrder::Stage;
 
-  RankGrid(int replicas, int stages, int parts = 1)
-      : replicas(replicas), stages(stages), parts(parts) {}
+  RankGrid(int replicas, int stages, int parts = 1, RankOrder order = RankOrder::Stage)
+      : replicas(replicas), stages(stages), parts(parts), order(order) {}
   explicit RankGrid(const Program &program)
-      : RankGrid(program.dataParallel, program.stages, program.modelParallel) {}
+      : RankGrid(program.dataParallel, program.stages, program.modelParallel, program.rankOrder) {}
 
   int ranks() const { return replicas * stages * parts; }
   int rankOf(const RankPlace &place) const {
-    return (place.replica * stages + place.stage) * parts + place.part;
+    if (order == RankOrder::Stage)
+      return numberOf(place);
+    return (place.stage * replicas + place.replica) * parts + place.part;
   }
   RankPlace placeOf(int rank) const {
-    return {rank / parts / stages, rank / parts % stages, rank % parts};
+    if (order == RankOrder::Stage)
+      return placeAt(rank);
+    return {rank / parts % replicas, rank / parts / replicas, rank % parts};
+  }
+
+  // Places in an order that is the same however ranks are numbered: what is added up in it has the
+  // same bits.
+  int numberOf(const RankPlace &place) const {
+    return (place.replica * stages + place.stage) * parts + place.part;
+  }
+  RankPlace placeAt(int number) const {
+    return {number / parts / stages, number / parts % stages, number % parts};
   }
 
   /// "2 stages x 4 data-parallel ranks", and "x 2 parts" where there are several.

@@ -127,6 +127,7 @@ private:
     pipeline.dataParallel = options.dataParallel;
     pipeline.zero = options.zero;
     pipeline.parts = options.modelParallel;
+    pipeline.rankOrder = options.rankOrder == "auto" ? "" : options.rankOrder;
     pipeline.layouts = options.layouts;
     pipeline.layoutPrice = options.layoutPrice;
     pipeline.memoryLimitBytes = options.memoryLimitBytes;

@@ -90,6 +90,11 @@ void describeRanks(CLI::App &app, Options &o) {
   addNumberOrAuto(
       app, "--model-parallel", o.modelParallel, {1, 65536, 0},
       "ranks that run a stage of a replica together, as its parts; with --ranks also auto");
+  app.add_option("--rank-order", o.rankOrder,
+                 "which ranks are neighbors: the stages of a replica (stage), or the replicas of a "
+                 "stage (replica); with --ranks also auto")
+      ->capture_default_str()
+      ->check(rt::word({"stage", "replica", "auto"}));
   app.add_option("--layouts", o.layouts,
                  "with --model-parallel: what the parts do: search, a file that says how they hold "
                  "parameters (JSON), or none, and all of them do the same")
@@ -293,7 +298,8 @@ std::string checkRanks(const CLI::App &app, Options &options) {
     for (auto [flag, isAuto] : {std::pair("--stages", options.stages == 0),
                                 {"--data-parallel", options.dataParallel == 0},
                                 {"--model-parallel", options.modelParallel == 0},
-                                {"--zero", options.zero < 0}})
+                                {"--zero", options.zero < 0},
+                                {"--rank-order", options.rankOrder == "auto"}})
       if (isAuto)
         return std::string(flag) + " auto needs --ranks";
     return "";
@@ -308,6 +314,7 @@ std::string checkRanks(const CLI::App &app, Options &options) {
   options.stages = isGiven("--stages") ? options.stages : 0;
   options.dataParallel = isGiven("--data-parallel") ? options.dataParallel : 0;
   options.modelParallel = isGiven("--model-parallel") ? options.modelParallel : 0;
+  options.rankOrder = isGiven("--rank-order") ? options.rankOrder : "auto";
   // These need matrices whole, which shares of the optimizer's state are not.
   const bool needsMatrices = options.optimizer == "muon" || options.optimizer == "adafactor";
   options.zero = isGiven("--zero") ? options.zero : needsMatrices ? 0 : -1;

@@ -17,7 +17,8 @@ struct Options {
   int64_t tiles = 0, tokens = 0, microbatches = 4;
   int64_t stages = 1, dataParallel = 1, zero = 0;
   int64_t modelParallel = 1; ///< ranks that run a stage together; as stages
-  std::string withoutParts;  ///< with ranks: what parts do not go together with, empty: nothing
+  std::string rankOrder = "stage";
+  std::string withoutParts; ///< with ranks: what parts do not go together with, empty: nothing
   std::string layouts = "search"; ///< of what they do: search, none or a file
   double layoutPrice = -1;        ///< of layouts that are searched
   /// To divide into parts, stages and replicas, of which 0 are as many as is best (of zero: -1); 0:

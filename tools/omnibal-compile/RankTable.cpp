@@ -30,16 +30,21 @@ std::string outcome(const plan::RankCandidate &candidate) {
   return candidate.isInfeasible ? "does not fit" : candidate.ruledOut;
 }
 
+std::string neighborsOf(const planner::RankDivision &division) {
+  return division.rankOrder == rt::RankOrder::Replica ? "replicas" : "stages";
+}
+
 /// Reasons, a line each. Divisions that are refused for their number of parts say so once.
-std::string reasons(const plan::RankReport &report) {
+std::string reasons(const plan::RankReport &report, bool haveOrders) {
   std::string text;
   std::set<std::pair<int64_t, std::string>> refused;
   for (const plan::RankCandidate &candidate : report.candidates) {
     const planner::RankDivision &division = candidate.division;
     if (candidate.isInfeasible)
-      text +=
-          llvm::formatv("{0} x {1} x {2}{3}: {4}\n", division.parts, division.stages,
-                        division.replicas, division.zero ? " with ZeRO-1" : "", candidate.ruledOut);
+      text += llvm::formatv("{0} x {1} x {2}{3}{4}: {5}\n", division.parts, division.stages,
+                            division.replicas, division.zero ? " with ZeRO-1" : "",
+                            haveOrders ? ", neighbors " + neighborsOf(division) : std::string(),
+                            candidate.ruledOut);
     else if (candidate.isRefused && refused.insert({division.parts, candidate.ruledOut}).second)
       text += llvm::formatv("{0} parts: {1}\n", division.parts, candidate.ruledOut);
   }
@@ -53,8 +58,16 @@ std::string rankTable(const plan::RankReport &report, const std::string &without
   llvm::raw_string_ostream out(text);
   out << llvm::formatv("\ndivisions of {0} ranks, {1} micro-batches a step:\n", report.limits.ranks,
                        report.limits.groups);
+  const bool haveOrders = llvm::any_of(report.candidates, [](const auto &candidate) {
+    return candidate.division.rankOrder != rt::RankOrder::Stage;
+  });
   std::vector<std::vector<std::string>> rows = {
       {"parts", "stages", "replicas", "ZeRO-1", "micro-batches", "predicted step", "bound", ""}};
+  auto addOrder = [&](const std::string &text) {
+    if (haveOrders)
+      rows.back().insert(rows.back().begin() + 3, text);
+  };
+  addOrder("neighbors");
   for (const plan::RankCandidate &candidate : report.candidates) {
     const planner::RankDivision &division = candidate.division;
     const bool hasBound = !candidate.isInfeasible && !candidate.isRefused;
@@ -63,9 +76,10 @@ std::string rankTable(const plan::RankReport &report, const std::string &without
                     std::to_string(division.microbatches),
                     candidate.stepNs ? milliseconds(*candidate.stepNs) : "-",
                     hasBound ? milliseconds(candidate.boundNs) : "-", outcome(candidate)});
+    addOrder(neighborsOf(division));
   }
   out << report::textTable(rows, report::Align::Right);
-  out << reasons(report);
+  out << reasons(report, haveOrders);
   if (!withoutParts.empty())
     out << "stages have one part, as " << withoutParts
         << " does not go together with parts that differ yet\n";

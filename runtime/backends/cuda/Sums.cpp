@@ -37,7 +37,8 @@ Result<std::span<float>> Sums::finish(const double *squaredNorm, Transport &tran
   }
   std::span<float> all(reinterpret_cast<float *>(slots->data()), floats);
   OMNIBAL_RETURN_IF_ERROR(
-      check(launchEncodeSums(losses(), squaredNorm, options.rank, ranks, all.data(), stream),
+      check(launchEncodeSums(losses(), squaredNorm, options.places[options.rank], ranks, all.data(),
+                             stream),
             "a step's sums"));
   OMNIBAL_RETURN_IF_ERROR(transport.allReduce(all, options.ranks));
   if (!options.updates)

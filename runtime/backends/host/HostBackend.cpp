@@ -182,7 +182,7 @@ public:
   }
   Result<HostCopy> finishSums(std::span<const FloatRun> gradients, Transport &transport,
                               const SumsOptions &options) override {
-    slots.assign(options.ranks.size() * slotFloats, 0);
+    std::vector<float> byRank(options.ranks.size() * slotFloats);
     std::vector<double> squares = squaresOfBlocks(gradients, pool);
     if (!options.sharers.empty())
       OMNIBAL_RETURN_IF_ERROR(transport.gather(
@@ -190,9 +190,13 @@ public:
     const double squaredNorm =
         options.counts ? std::accumulate(squares.begin(), squares.end(), 0.0) : 0;
     encodeSums(sumsOf(lossesOfStep, squaredNorm),
-               slots.data() + static_cast<size_t>(options.rank) * slotFloats);
+               byRank.data() + static_cast<size_t>(options.rank) * slotFloats);
     std::fill_n(lossesOfStep, lossKinds, 0.0);
-    OMNIBAL_RETURN_IF_ERROR(transport.gatherSlots(slots, options.ranks, options.rank));
+    OMNIBAL_RETURN_IF_ERROR(transport.gatherSlots(byRank, options.ranks, options.rank));
+    slots.resize(byRank.size());
+    for (size_t rank = 0; rank < options.places.size(); ++rank)
+      std::copy_n(byRank.begin() + static_cast<ptrdiff_t>(rank * slotFloats), slotFloats,
+                  slots.begin() + ptrdiff_t{options.places[rank]} * slotFloats);
     if (options.updates)
       stepScale = updateScale(totalOf(slots.data(), static_cast<int>(options.ranks.size())),
                               options.labels, options.clip);

@@ -12,13 +12,16 @@ struct Node {
   Link link;
 };
 
-/// Lets the links of a cluster be those of `node` where a node holds all who use them. Ranks are
-/// numbered replica by replica, and part by part within a stage, so the ranks of a replica are
-/// neighbors.
+/// Lets the links of a cluster be those of `node` where a node holds all who use them: those of
+/// neighboring ranks, which are the stages of a replica or the replicas of a stage, or all.
 inline void useNode(Cluster &cluster, const Node &node) {
-  if (node.ranks % (cluster.stages * cluster.parts) == 0)
+  const bool holdsAll = cluster.stages * cluster.dataParallel * cluster.parts <= node.ranks;
+  const bool byStage = cluster.rankOrder == rt::RankOrder::Stage;
+  const int64_t neighbors = byStage ? cluster.stages : cluster.dataParallel;
+  const bool holdsNeighbors = holdsAll || node.ranks % (neighbors * cluster.parts) == 0;
+  if (byStage ? holdsNeighbors : holdsAll)
     cluster.link = node.link;
-  if (cluster.stages * cluster.dataParallel * cluster.parts <= node.ranks)
+  if (byStage ? holdsAll : holdsNeighbors)
     cluster.dataParallelLink = node.link;
 }
 

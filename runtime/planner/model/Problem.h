@@ -8,6 +8,7 @@
 #define RUNTIME_PLANNER_MODEL_PROBLEM_H
 
 #include "runtime/planner/model/Decimal.h"
+#include "runtime/support/RankOrder.h"
 #include <cstdint>
 #include <map>
 #include <string>
@@ -66,6 +67,7 @@ struct Cluster {
   Link dataParallelLink;
   int64_t zero = 0;  ///< 1: replicas divide the optimizer's state (ZeRO-1)
   int64_t parts = 1; ///< ranks that run a stage of a replica together
+  rt::RankOrder rankOrder = rt::RankOrder::Stage; ///< which a plan does not depend on, but links do
 
   bool divides() const { return zero > 0 && dataParallel > 1; }
 };

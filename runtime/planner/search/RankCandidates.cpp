@@ -20,6 +20,18 @@ std::vector<int64_t> partsOf(const RankLimits &limits) {
   return usual;
 }
 
+/// Stages as neighbors serve as well where a node holds all ranks, or one kind has no neighbors.
+std::vector<rt::RankOrder> ordersOf(const RankLimits &limits, const RankDivision &division) {
+  if (limits.rankOrder)
+    return {*limits.rankOrder};
+  std::vector<rt::RankOrder> orders = {rt::RankOrder::Stage};
+  if (limits.node && division.stages > 1 && division.replicas > 1 &&
+      limits.node->ranks < limits.ranks &&
+      limits.node->ranks % (division.replicas * division.parts) == 0)
+    orders.push_back(rt::RankOrder::Replica);
+  return orders;
+}
+
 void addDivisions(const RankLimits &limits, int64_t layers, int64_t parts,
                   std::vector<RankDivision> &to) {
   const int64_t teams = limits.ranks / parts; // of ranks that run a stage together
@@ -31,8 +43,13 @@ void addDivisions(const RankLimits &limits, int64_t layers, int64_t parts,
         !allows(limits.replicas, replicas))
       continue;
     for (int64_t zero = 0; zero <= (replicas > 1 ? 1 : 0); ++zero)
-      if (allows(limits.zero, zero))
-        to.push_back({stages, replicas, zero, limits.groups / replicas, parts});
+      if (allows(limits.zero, zero)) {
+        RankDivision division{stages, replicas, zero, limits.groups / replicas, parts};
+        for (rt::RankOrder order : ordersOf(limits, division)) {
+          division.rankOrder = order;
+          to.push_back(division);
+        }
+      }
   }
 }
 
@@ -51,6 +68,7 @@ Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::opti
   cluster.dataParallel = division.replicas;
   cluster.zero = division.zero;
   cluster.parts = division.parts;
+  cluster.rankOrder = division.rankOrder;
   if (!cluster.memoryBytes.empty())
     cluster.memoryBytes.assign(division.stages, cluster.memoryBytes.front());
   if (node)

@@ -19,21 +19,23 @@ struct RankLimits {
   std::optional<int64_t> stages, replicas, zero;
   std::optional<Node> node;
   std::optional<int64_t> parts = 1; ///< of a stage; none: those of `usualParts` that a node holds
+  std::optional<rt::RankOrder> rankOrder = {}; ///< none: whichever gives links of a node to more
 };
 
 /// parts x stages x replicas ranks; every replica has `microbatches` in a step.
 struct RankDivision {
   int64_t stages = 1, replicas = 1, zero = 0, microbatches = 1, parts = 1;
+  rt::RankOrder rankOrder = rt::RankOrder::Stage;
 };
 
 /// Returns every division that leaves no rank idle and gives all replicas equally many
 /// micro-batches, with at most `layers` stages; with and without ZeRO-1 where several replicas
-/// could divide something. Those of fewer parts come first.
+/// could divide something, and with replicas as neighbors where that lets them use the link of a
+/// node and stages as neighbors would not. Those of fewer parts come first.
 std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers);
 
 /// Returns the cluster of a division: the limit of the first stage for all, and the links as they
-/// are, but that of `node` where a node holds all ranks of a replica, and where it holds all
-/// replicas.
+/// are, but that of `node` where a node holds all who use them.
 Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::optional<Node> &node);
 
 /// Returns a bound on the step of every plan of a division, found without a search. `problem` has

@@ -310,11 +310,14 @@ private:
   /// message notices it later than one that has just begun to wait, and in a pipeline those are the
   /// messages that count: so the first message comes late and only its answer at once.
   Status measureLink() {
-    const int parts = s.program().modelParallel, rank = s.communicator.rank(),
-              peer = (rank / parts ^ 1) * parts + rank % parts;
+    const RankGrid grid(s.program());
+    const int parts = grid.parts, rank = s.communicator.rank(),
+              own = grid.numberOf(grid.placeOf(rank)),
+              other = (own / parts ^ 1) * parts + own % parts;
     if (s.communicator.size() <= parts)
       return Status::ok();
-    bool paired = peer < s.communicator.size();
+    const bool paired = other < s.communicator.size();
+    const int peer = paired ? grid.rankOf(grid.placeAt(other)) : rank;
     constexpr int rounds = 20;
     constexpr Seconds late{0.006};
     std::vector<std::pair<double, double>> points;

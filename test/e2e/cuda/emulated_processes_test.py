@@ -50,14 +50,18 @@ class Layout:
         groups = 2 * cls.replicas
         # Small samples, with and without pictures: an emulated device is slow.
         keys = sorted(sizes, key=lambda key: (sizes[key][1], key))[:STEPS * groups]
-        caps = [max(1, *(sizes[key][i] for key in keys)) for i in (0, 1)]
+        cls.caps = [max(1, *(sizes[key][i] for key in keys)) for i in (0, 1)]
         with open(cls.path("steps.jsonl"), "w") as file:
             for step in range(STEPS):
                 file.write(json.dumps({"groups": [[key] for key in keys[step * groups:(step + 1) * groups]]}) + "\n")
-        command = [os.path.join(BIN, "omnibal-compile"), os.path.join(cls.folder, cls.graph), "--tiles", str(caps[0]), "--tokens",
-                   str(caps[1]), "--microbatches", "2", "--stages", str(cls.stages), "--data-parallel", str(cls.replicas),
-                   "--model-parallel", str(cls.parts), "--target", "cuda", "--dtype", cls.numbers, "--gpu-code", "emulated", *cls.more, "-o",
-                   cls.path("program")]
+        cls.compile("program", *cls.more)
+
+    @classmethod
+    def compile(cls, name, *more):
+        command = [os.path.join(BIN, "omnibal-compile"), os.path.join(cls.folder, cls.graph), "--tiles", str(cls.caps[0]), "--tokens",
+                   str(cls.caps[1]), "--microbatches", "2", "--stages", str(cls.stages), "--data-parallel", str(cls.replicas),
+                   "--model-parallel", str(cls.parts), "--target", "cuda", "--dtype", cls.numbers, "--gpu-code", "emulated", *more, "-o",
+                   cls.path(name)]
         if cls.cuts:
             with open(cls.path("plan.json"), "w") as file:
                 json.dump({"schema": "omnibal.plan/1", "cuts": cls.cuts}, file)
@@ -75,8 +79,8 @@ class Layout:
                 "OMNIBAL_EMULATED_DEVICES": str(self.ranks), "TMPDIR": self.path("tmp"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
 
-    def command(self, *flags, weights=None):
-        return [os.path.join(BIN, "omnibal-run"), self.path("program"), "--weights",
+    def command(self, *flags, weights=None, program="program"):
+        return [os.path.join(BIN, "omnibal-run"), self.path(program), "--weights",
                 weights or os.path.join(self.folder, "model.safetensors"), "--data", os.path.join(self.folder, "data-000000.tar"),
                 "--preprocess", os.path.join(self.folder, "preprocessor_config.json"), "--steps-file", self.path("steps.jsonl"),
                 "--lr", "1e-3", "--threads", "1", *map(str, flags)]
@@ -101,9 +105,9 @@ class Layout:
                 self.assertEqual(process.returncode, expect, f"rank {rank}: {said[-1]}")
         return said
 
-    def train(self, name, launcher, *flags):
+    def train(self, name, launcher, *flags, program="program"):
         """What is logged and saved."""
-        command = self.command("--log", self.path(f"{name}.jsonl"), "--save", self.path(f"{name}-saved"), *flags)
+        command = self.command("--log", self.path(f"{name}.jsonl"), "--save", self.path(f"{name}-saved"), *flags, program=program)
         if launcher == "variables":
             self.finish(self.start_ranks(lambda rank: command))
         else:
@@ -226,6 +230,20 @@ class PlannedSteps(Layout, unittest.TestCase):
         self.check_bits("mpirun")
         with open(self.path("mpirun.jsonl")) as file:
             self.assertIn("lists", [json.loads(line)["plan"] for line in file])
+
+
+class ReplicasAsNeighbors(Layout, unittest.TestCase):
+    model, graph, stages, replicas, more = "tiny-internvl", "model.onnx", 2, 2, ("--rank-order", "replica")
+
+    def test_processes_have_the_bits_of_threads(self):
+        self.check_bits("variables")
+
+    def test_the_device_has_the_bits_of_the_other_order(self):
+        self.compile("by-stage")
+        losses, weights = self.train("by-replica", "threads")[:2]
+        others, same = self.train("by-stage", "threads", program="by-stage")[:2]
+        self.assertEqual(losses, others)
+        self.assertTrue(weights == same, "the saved weights differ")
 
 
 class Grid(Layout, unittest.TestCase):

@@ -133,6 +133,9 @@ class ContextBits(Case):
         self.compile("zero", *compiled, "--zero", 1)
         self.run_program("zero", self.path("b"), "shares", "--save", self.path("shares"))
         same("shares")
+        self.compile("order", *compiled, "--rank-order", "replica")
+        self.run_program("order", self.path("b"), "neighbors", "--save", self.path("neighbors"))
+        same("neighbors")
         for number, mode in enumerate(modes):
             name = f"alone{number}"
             only, single = self.path(f"only{number}"), self.path(f"single{number}")

@@ -11,18 +11,42 @@ using namespace omnibal::planner;
 
 namespace {
 
-using Numbers = std::array<int64_t, 5>;
+using Numbers = std::array<int64_t, 6>;
+
+/// Whether every stage's replicas are on one node if they are neighbors, and not if stages are,
+/// rank by rank.
+bool replicasGain(const RankLimits &limits, int64_t parts, int64_t stages, int64_t replicas) {
+  if (!limits.node)
+    return false;
+  auto areTogether = [&](auto rankOf) {
+    for (int64_t stage = 0; stage < stages; ++stage)
+      for (int64_t replica = 0; replica < replicas; ++replica)
+        for (int64_t part = 0; part < parts; ++part)
+          if (rankOf(stage, replica, part) / limits.node->ranks !=
+              rankOf(stage, 0, 0) / limits.node->ranks)
+            return false;
+    return true;
+  };
+  return areTogether([&](int64_t stage, int64_t replica, int64_t part) {
+           return (stage * replicas + replica) * parts + part;
+         }) &&
+         !areTogether([&](int64_t stage, int64_t replica, int64_t part) {
+           return (replica * stages + stage) * parts + part;
+         });
+}
 
 /// Whether parts, stages, replicas and micro-batches of a division are as the limits say.
 bool isPossible(const RankLimits &limits, const Numbers &numbers) {
-  const auto [parts, stages, replicas, zero, microbatches] = numbers;
+  const auto [parts, stages, replicas, zero, microbatches, order] = numbers;
   const bool isUsual = parts == 1 || parts == 2 || parts == 4 || parts == 8;
   const bool areParts = limits.parts ? *limits.parts == parts
                                      : isUsual && (!limits.node || parts <= limits.node->ranks);
   return areParts && parts * stages * replicas == limits.ranks &&
          microbatches * replicas == limits.groups && (zero == 0 || replicas > 1) &&
          limits.stages.value_or(stages) == stages &&
-         limits.replicas.value_or(replicas) == replicas && limits.zero.value_or(zero) == zero;
+         limits.replicas.value_or(replicas) == replicas && limits.zero.value_or(zero) == zero &&
+         (limits.rankOrder ? static_cast<int64_t>(*limits.rankOrder) == order
+                           : order == 0 || replicasGain(limits, parts, stages, replicas));
 }
 
 /// Everything that is possible, from the definition and not from divisors.
@@ -32,15 +56,17 @@ std::set<Numbers> allDivisions(const RankLimits &limits, int64_t layers) {
     for (int64_t stages = 1; stages <= layers; ++stages)
       for (int64_t replicas = 1; replicas <= limits.ranks; ++replicas)
         for (int64_t zero = 0; zero <= 1; ++zero)
-          if (const Numbers numbers = {parts, stages, replicas, zero, limits.groups / replicas};
-              isPossible(limits, numbers))
-            all.insert(numbers);
+          for (int64_t order = 0; order <= 1; ++order)
+            if (const Numbers numbers = {parts, stages, replicas, zero, limits.groups / replicas,
+                                         order};
+                isPossible(limits, numbers))
+              all.insert(numbers);
   return all;
 }
 
 TEST(RankCandidates, AreAllDivisionsThereAre) {
   Draw draw(1);
-  int64_t found = 0, ofParts = 0;
+  int64_t found = 0, ofParts = 0, ofReplicas = 0;
   for (int round = 0; round < 3000; ++round) {
     RankLimits limits;
     limits.ranks = draw(1, 24);
@@ -53,6 +79,8 @@ TEST(RankCandidates, AreAllDivisionsThereAre) {
       limits.zero = draw(0, 1);
     if (draw.oneIn(3))
       limits.node = Node{draw(1, 9), {}};
+    if (draw.oneIn(6))
+      limits.rankOrder = static_cast<omnibal::rt::RankOrder>(draw(0, 1));
     if (draw.oneIn(2))
       limits.parts.reset();
     else if (draw.oneIn(2))
@@ -61,15 +89,19 @@ TEST(RankCandidates, AreAllDivisionsThereAre) {
     std::set<Numbers> listed;
     const std::vector<RankDivision> divisions = rankDivisions(limits, layers);
     for (const RankDivision &each : divisions)
-      listed.insert({each.parts, each.stages, each.replicas, each.zero, each.microbatches});
+      listed.insert({each.parts, each.stages, each.replicas, each.zero, each.microbatches,
+                     static_cast<int64_t>(each.rankOrder)});
     EXPECT_EQ(listed.size(), divisions.size()) << "one is listed twice";
     EXPECT_EQ(listed, allDivisions(limits, layers)) << "round " << round;
     found += static_cast<int64_t>(listed.size());
     for (const RankDivision &each : divisions)
       ofParts += each.parts > 1;
+    for (const RankDivision &each : divisions)
+      ofReplicas += !limits.rankOrder && each.rankOrder == omnibal::rt::RankOrder::Replica;
   }
   EXPECT_GE(found, 1000);
   EXPECT_GE(ofParts, 500);
+  EXPECT_GE(ofReplicas, 50);
 }
 
 TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
@@ -120,6 +152,28 @@ TEST(RankCandidates, ANodesLinkServesThoseItHolds) {
     EXPECT_EQ(divided.dataParallelLink.latencyNs, each.replicasInside ? 10 : 1000);
     EXPECT_EQ(divided.memoryBytes, std::vector<int64_t>(each.stages, 7));
     EXPECT_EQ(clusterOf(cluster, division, {}).link.latencyNs, 1000);
+  }
+}
+
+TEST(RankCandidates, ANodesLinkServesReplicasThatAreNeighbors) {
+  Cluster cluster;
+  cluster.link = cluster.dataParallelLink = {1000, 10};
+  const Node node{4, {10, 1000}};
+  struct Case {
+    int64_t parts, stages, replicas;
+    bool stagesInside, replicasInside;
+  };
+  for (const Case &each :
+       {Case{1, 1, 4, true, true}, Case{1, 2, 2, true, true}, Case{1, 2, 4, false, true},
+        Case{1, 4, 2, false, true}, Case{1, 3, 3, false, false}, Case{1, 8, 2, false, true},
+        Case{2, 4, 2, false, true}, Case{2, 2, 4, false, false}, Case{4, 2, 1, false, true}}) {
+    SCOPED_TRACE(std::to_string(each.parts) + " x " + std::to_string(each.stages) + " x " +
+                 std::to_string(each.replicas));
+    const RankDivision division{each.stages, each.replicas, 0,
+                                1,           each.parts,    omnibal::rt::RankOrder::Replica};
+    const Cluster divided = clusterOf(cluster, division, node);
+    EXPECT_EQ(divided.link.latencyNs, each.stagesInside ? 10 : 1000);
+    EXPECT_EQ(divided.dataParallelLink.latencyNs, each.replicasInside ? 10 : 1000);
   }
 }
 

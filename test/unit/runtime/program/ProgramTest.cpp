@@ -7,6 +7,7 @@
 #include "runtime/program/StagesText.h"
 #include "runtime/support/AtomicFile.h"
 #include "test/unit/runtime/program/TinyProgram.h"
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -186,6 +187,42 @@ TEST(RankGrid, CoordinatesAndGroups) {
   const RankGrid plain(2, 3);
   EXPECT_EQ(plain.placeOf(4), (RankPlace{1, 1, 0}));
   EXPECT_EQ(plain.replicasOf(2), (std::vector<int>{2, 5}));
+}
+
+/// Stage by stage, then: whoever is what has the same place in sums.
+TEST(RankGrid, ReplicasAsNeighbors) {
+  const RankGrid grid(3, 2, 4, RankOrder::Replica), plain(3, 2, 4);
+  std::vector<int> numbers;
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    const RankPlace place = grid.placeOf(rank);
+    EXPECT_EQ(grid.rankOf(place), rank);
+    EXPECT_EQ(grid.numberOf(place), plain.rankOf(place));
+    EXPECT_EQ(grid.placeAt(grid.numberOf(place)), place);
+    numbers.push_back(grid.numberOf(place));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  for (int i = 0; i < grid.ranks(); ++i)
+    EXPECT_EQ(numbers[i], i);
+  // rank = (stage x 3 replicas + replica) x 4 parts + part
+  EXPECT_EQ(grid.placeOf(13), (RankPlace{0, 1, 1}));
+  EXPECT_EQ(grid.partsOf(1, 1), (std::vector<int>{16, 17, 18, 19}));
+  EXPECT_EQ(grid.replicasOf(1, 1), (std::vector<int>{13, 17, 21}));
+  EXPECT_EQ(grid.sharersOf(1, std::vector<int>{0, 1}, 1), (std::vector<int>{5, 17}));
+  EXPECT_EQ(RankGrid(4, 2, 1, RankOrder::Replica).contextOf(3, 1, 2), (std::vector<int>{6, 7}));
+}
+
+TEST_F(ProgramFiles, ReplicasAsNeighbors) {
+  Program p = tinyProgram({.stages = 2, .dataParallel = 2});
+  p.rankOrder = RankOrder::Replica;
+  ASSERT_TRUE(write(p, folder));
+  const int stageOf[] = {0, 0, 1, 1};
+  for (int rank = 0; rank < 4; ++rank) {
+    auto own = loadProgramOfRank(folder, rank);
+    ASSERT_TRUE(own) << own.status().message();
+    EXPECT_EQ(own->program.rankOrder, RankOrder::Replica);
+    for (const Stage &stage : own->program.stageList)
+      EXPECT_EQ(stage.modes.at("train").actions.empty(), stage.id != stageOf[rank]) << rank;
+  }
 }
 
 TEST_F(ProgramFiles, ARankReadsItsOwnStage) {
