@@ -18,7 +18,7 @@ MODEL = os.path.join(DATA, "tiny-internvl", "model.onnx")
 CAPS = ("--tiles", "4", "--tokens", "128")
 LAYERS = 14
 PARTS = (1, 2, 4, 8)
-ROW = re.compile(r" +(\d+) +(\d+) +(\d+) +(yes|no) +(\d+) +(\S+)(?: ms)? +(\S+)(?: ms)?  (.*)")
+ROW = re.compile(r" +(\d+) +(\d+) +(\d+)(?: +(?:stages|replicas))? +(yes|no) +(\d+) +(\S+)(?: ms)? +(\S+)(?: ms)?  (.*)")
 
 
 def run_compiler(*arguments):
@@ -161,6 +161,36 @@ class Programs(RankCase):
         self.assertTrue(any(parts > 1 and zero for parts, _, _, zero in chosen), chosen)
 
 
+    def test_layouts_that_divide_all_where_others_do_not_fit(self):
+        """On a fast device moves take longer than the memory that they save is worth by the usual price."""
+        asked, flags = ("--ranks", 2, "--groups", 2), ("--model-parallel", 2, "--device", "h100", "--memory-limit-bytes")
+        text = compile_model(*asked, *flags, 5_000_000, "-o", self.path("searched"))
+        self.assertEqual([row[-1] for row in rows(text)], ["chosen, with --layout-price 1"], text)
+        compile_model("--microbatches", 2, *flags, 5_000_000, "--layout-price", 1, "-o", self.path("given"))
+        self.assertSameProgram("given", "searched")
+        self.assertEqual([row[-1] for row in rows(compile_model(*asked, *flags, 7_000_000, "--dry-run"))], ["chosen"])
+        # A price that is given stays, and where nothing fits the reason is that of the layouts which were asked for.
+        self.assertIn("no division of 2 ranks has a plan", compile_model(*asked, *flags, 5_000_000, "--layout-price", 0.0001, "--dry-run", code=1))
+        reasons = [compile_model(*given, *flags, 3_000_000, "--dry-run", code=1) for given in (("--microbatches", 2), asked)]
+        first, other = (re.search(r"infeasible: (.*)", reason)[1] for reason in reasons)
+        self.assertEqual(first, other)
+
+    def test_the_order_of_ranks_is_that_of_the_program(self):
+        """Two replicas of a stage are on one machine, where their gradients do not wait."""
+        cluster = {"link": {"latency_ns": 20_000, "bytes_per_s": 10**9}, "data_parallel": {"latency_ns": 20_000_000, "bytes_per_s": 10**9},
+                   "node": {"ranks": 2, "latency_ns": 1000, "bytes_per_s": 10**11}}
+        flags = ("--stages", 2, "--zero", 0)
+        text = compile_model("--ranks", 4, "--groups", 8, "--model-parallel", 1, *flags, "--cluster", self.write("nodes.json", cluster),
+                             "-o", self.path("searched"))
+        self.assertEqual([row[-1] for row in rows(text)].count("chosen"), 1, text)
+        self.assertRegex(text, r"\n +1 +2 +2 +replicas +no .* chosen\n")
+        known = self.write("known.json", {**cluster, "stages": 2, "data_parallel": {**cluster["data_parallel"], "size": 2}})
+        by_hand = (*flags, "--data-parallel", 2, "--microbatches", 4, "--cluster", known)
+        compile_model(*by_hand, "--rank-order", "replica", "-o", self.path("given"))
+        self.assertSameProgram("given", "searched")
+        self.assertLess(predicted(text), predicted(compile_model(*by_hand, "--dry-run")))
+
+
 class Flags(RankCase):
     def test_what_is_given_stays(self):
         text = compile_model("--ranks", 4, "--groups", 8, "--data-parallel", 2, "--zero", "auto", "--stages", "auto", "--dry-run")
@@ -216,6 +246,7 @@ class Flags(RankCase):
                 ("--groups needs --ranks", ("--groups", 4), 2),
                 ("--stages auto needs --ranks", ("--stages", "auto"), 2),
                 ("--zero auto needs --ranks", ("--zero", "auto"), 2),
+                ("--rank-order auto needs --ranks", ("--rank-order", "auto"), 2),
                 ("--model-parallel auto needs --ranks", ("--model-parallel", "auto"), 2),
                 ("stages of 3 parts cannot be made of 4 ranks; let --model-parallel be a divisor of 4, or auto",
                  ("--ranks", 4, "--groups", 4, "--model-parallel", 3, "--dry-run"), 1),
