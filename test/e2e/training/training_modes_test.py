@@ -158,6 +158,20 @@ class ContextBits(Case):
     def test_four_replicas_and_stages(self):
         self.check(2, 4, (4, 2))
 
+    def test_frozen_weights_may_be_quantized(self):
+        """All ranks hold all of them: losses are those of replicas that share nothing."""
+        logs = []
+        for degrees in ((1, 1), (1, 2)):
+            name = f"quantized-{degrees[1]}"
+            write_folder(self.path("b" + name), self.samples, self.modes(2, degrees), [0, 1] * 5)
+            self.compile("p" + name, "--data-parallel", 2, "--batches", self.path("b" + name), "--lora", "q_proj|v_proj|down_proj",
+                         "--lora-rank", 4, "--quantize-frozen", "nf4")
+            logs.append(self.run_program("p" + name, self.path("b" + name), name))
+        self.assertNotEqual(*([line["loss"] for line in log] for log in logs), "nothing was summed in another order")
+        for alone, together in zip(*logs, strict=True):
+            for key in ("loss", "grad_norm"):
+                self.assertAlmostEqual(alone[key] / together[key], 1, delta=1e-6)
+
 
 class Training(Case):
     def test_a_step_has_the_bits_of_a_program_with_that_mode_alone(self):
