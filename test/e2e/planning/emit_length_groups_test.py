@@ -205,6 +205,20 @@ class EmitLengthGroups(unittest.TestCase):
         self.assertEqual([(entry["id"], entry["part"]) for entry in entries], [(s, p) for s in range(STAGES) for p in range(2)])
         self.assertLessEqual(max(entry["arena_bytes"] for entry in entries), LIMIT)
 
+    def test_replicas_of_one_machine(self):
+        """What ranks of a context group send is fast where a node holds them, which the order of ranks says."""
+        slow = {"latency_ns": 3_000_000, "bytes_per_s": 100_000_000}
+        cluster = {"stages": STAGES, "link": slow, "data_parallel": {"size": REPLICAS, **slow},
+                   "node": {"ranks": REPLICAS, "latency_ns": 1000, "bytes_per_s": 10**11}}
+        with open(self.path("nodes.json"), "w") as file:
+            json.dump(cluster, file)
+        costs = []
+        for order in ("replica", "stage"):
+            self.emit(f"{order}.json", "--cluster", self.path("nodes.json"), "--degrees", "2", "--rank-order", order)
+            costs.append(read(self.path(f"{order}.json"))["groups"][-1]["cost"])
+        for key in ("microbatch_ns", "token_ns"):
+            self.assertLess(*(cost[key] for cost in costs), key)
+
     def test_same_file_again(self):
         self.emit("again.json", "--memory-limit-bytes", LIMIT, "--dry-run")
         self.assertEqual(read(self.path("again.json")), self.groups)
