@@ -156,8 +156,8 @@ enum class LossKind { Samples, Routers, ChosenRewards, RejectedRewards, Preferre
 struct SumsOptions {
   std::span<const int> ranks; ///< all of them: 0, 1, ...
   int rank = 0;
-  std::span<const int> places; ///< by rank, whose sums are added where among all; those are
-                               ///< returned in this order
+  /// By rank: the place of its sums among all, which are added and handed back in that order.
+  std::span<const int> places;
   double labels = 0;   ///< of all ranks, or what gradients are divided by instead; 0: no update
   double clip = 0;     ///< of the global norm; 0 or less = off
   bool updates = true; ///< false: no update follows, so the sums may be anything
