@@ -173,12 +173,12 @@ TEST(CudaLocalTransport, SharesHaveTheBitsOfSums) {
         EXPECT_OK(transport.wait(*sum));
         EXPECT_OK(transport.gather(pieces, members));
         std::vector<float> expected = numbers(10 * round + me, 1600);
-        for (auto [begin, end] : {std::pair<size_t, size_t>{0, 400}, {500, 1600}})
-          for (size_t e = begin; e < end; ++e)
-            for (size_t i = 0; i < members.size(); ++i) {
-              const float theirs = numbers(10 * round + members[i], 1600)[e];
-              expected[e] = i == 0 ? theirs : expected[e] + theirs;
-            }
+        for (size_t i = 0; i < members.size(); ++i) {
+          const std::vector<float> theirs = numbers(10 * round + members[i], 1600);
+          for (auto [begin, end] : {std::pair<size_t, size_t>{0, 400}, {500, 1600}})
+            for (size_t e = begin; e < end; ++e)
+              expected[e] = i == 0 ? theirs[e] : expected[e] + theirs[e];
+        }
         EXPECT_EQ(rank.get(0, 1600), expected) << "seed " << seed;
       }
       OwnedPiece strange{rank.floats(0), 4, 3};
