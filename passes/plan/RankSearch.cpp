@@ -235,7 +235,10 @@ private:
       return success();
     });
     FailureOr<StagePlan> planned = planStages(copy, choices);
-    return succeeded(planned) ? std::optional(std::move(*planned)) : std::nullopt;
+    std::optional<StagePlan> found;
+    if (succeeded(planned))
+      found.emplace(std::move(*planned));
+    return found;
   }
 
   void consider(RankCandidate &candidate, StagePlan planned, bool isAsGiven) {
