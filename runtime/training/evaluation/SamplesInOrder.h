@@ -15,7 +15,8 @@ namespace omnibal::rt {
 class SamplesInOrder {
 public:
   SamplesInOrder(const Session &session, const Dataset &dataset, StepSource::Layout layout)
-      : s(session), dataset(dataset), layout(layout), rules(sampleRules(session.program())) {}
+      : s(session), dataset(dataset), layout(std::move(layout)),
+        rules(sampleRules(session.program())) {}
 
   bool isOver() const { return next == dataset.size() && numbers.empty(); }
   /// The part of the samples that are done when the next source is.
