@@ -214,9 +214,9 @@ Status Executor::readSums(StepUnderWay &step) {
   std::memcpy(slots.data(), step.sums.data, slots.size() * sizeof(float));
   const std::string start = stepForPeople(step.step) + ": the ";
   // A bad loss makes bad gradients everywhere: it is the better name for the cause.
+  const RankGrid grid(loaded.program);
   for (bool ofLoss : {true, false})
     for (int i = 0; i < ranks; ++i) {
-      const RankGrid grid(loaded.program);
       const int rank = grid.rankOf(grid.placeAt(i));
       StepSums sums = decodeSums(&slots[int64_t{i} * slotFloats]);
       if (!std::isfinite(ofLoss ? sums.loss + sums.routerLoss : sums.squaredNorm)) {
