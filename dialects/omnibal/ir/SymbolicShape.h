@@ -27,7 +27,6 @@ struct SymbolicDim : rt::Extent {
   static SymbolicDim ownTokens() { return {0, 0, 0, 0, 1}; }
   bool operator==(const SymbolicDim &o) const { return Extent::operator==(o); }
   bool isOne() const { return isStatic() && constant == 1; }
-  SymbolicDim times(int64_t factor) const { return Extent::times(factor); }
   /// The exact quotient; none where a coefficient is no multiple, or for divisor 0.
   std::optional<SymbolicDim> over(int64_t divisor) const;
   SymbolicDim operator+(const SymbolicDim &o) const { return plus(o); }
