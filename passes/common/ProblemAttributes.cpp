@@ -2,9 +2,9 @@
 #include "passes/common/ProblemAttributes.h"
 #include "dialects/omnibal/analysis/LayerGraph.h"
 #include "dialects/omnibal/ir/OmnibalOps.h"
-#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "passes/common/PlanAttributes.h"
+#include "runtime/program/Names.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
 #include <set>
@@ -123,6 +123,10 @@ private:
 
 } // namespace
 
+rt::RankOrder rankOrderOf(ClusterAttr cluster) {
+  return *rt::fromName<rt::RankOrder>(stringifyRankOrder(cluster.getRankOrder()));
+}
+
 void writeCluster(ModuleOp module, const planner::Cluster &cluster) {
   Builder builder(module.getContext());
   DenseI64ArrayAttr memory;
@@ -133,7 +137,8 @@ void writeCluster(ModuleOp module, const planner::Cluster &cluster) {
                                    cluster.link.latencyNs, cluster.link.bytesPerSecond,
                                    cluster.dataParallel, cluster.dataParallelLink.latencyNs,
                                    cluster.dataParallelLink.bytesPerSecond, cluster.zero,
-                                   cluster.parts, static_cast<RankOrder>(cluster.rankOrder)));
+                                   cluster.parts,
+                                   *symbolizeRankOrder(rt::nameOf(cluster.rankOrder))));
 }
 
 FailureOr<planner::Cluster> readCluster(ModuleOp module, StringRef pass) {
@@ -149,7 +154,7 @@ FailureOr<planner::Cluster> readCluster(ModuleOp module, StringRef pass) {
   to.dataParallelLink = {cluster.getReplicaLatency(), cluster.getReplicaBytesPerS()};
   to.zero = cluster.getZero();
   to.parts = cluster.getParts();
-  to.rankOrder = static_cast<rt::RankOrder>(cluster.getRankOrder());
+  to.rankOrder = rankOrderOf(cluster);
   return to;
 }
 

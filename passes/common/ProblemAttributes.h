@@ -2,6 +2,7 @@
 #ifndef PASSES_COMMON_PROBLEMATTRIBUTES_H
 #define PASSES_COMMON_PROBLEMATTRIBUTES_H
 
+#include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/planner/model/Plan.h"
 #include "runtime/planner/model/Problem.h"
@@ -12,6 +13,8 @@ namespace omnibal::plan {
 inline constexpr llvm::StringLiteral arenaAttrName = "omnibal.arena";
 inline constexpr llvm::StringLiteral workspaceAttrName = "omnibal.workspace"; ///< beside the arena
 
+/// Which ranks are neighbors, in the runtime's words.
+rt::RankOrder rankOrderOf(ClusterAttr cluster);
 /// The ranks as `omnibal.cluster` of the module.
 void writeCluster(mlir::ModuleOp module, const planner::Cluster &cluster);
 /// Reads them back. Reports in the name of `pass` where there is no such attribute.

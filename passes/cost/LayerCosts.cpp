@@ -416,9 +416,9 @@ private:
     const Precision &precision = options.precision;
     const rt::OptimizerKind optimizer = optimizerOf(module);
     const int64_t averages = keepsAverages(module) ? precision.average : 0;
-    ModuleOp functions = *variants.at("keep").module;
+    const SymbolTable functions(*variants.at("keep").module);
     for (auto parameter : module.getOps<ParameterOp>()) {
-      bool trains = !functions.lookupSymbol<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
+      bool trains = !functions.lookup<ParameterOp>(parameter.getSymNameAttr()).getFrozen();
       // The last part's share is no smaller than any other.
       const int64_t parts = shard::partsOf(module);
       RankedTensorType held = shard::heldType(parameter, parts, parts - 1);

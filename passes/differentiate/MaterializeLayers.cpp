@@ -158,7 +158,7 @@ private:
     for (int64_t part = 0; part < parts; ++part) {
       // The last part says what there is to choose, as it does of costs.
       signature.nearestRemat = part + 1 < parts;
-      auto partLayer = shard::makePartLayer(layer, {parts, part, std::nullopt});
+      auto partLayer = shard::makePartLayer(layer, {parts, part, std::nullopt}, symbols);
       if (failed(partLayer))
         return failure();
       FailureOr<Group *> group = findOrBuild(**partLayer, signature);
@@ -304,6 +304,7 @@ private:
   llvm::DenseMap<Operation *, SmallVector<Group *>> groupsOf; ///< by part, or one for all parts
   int64_t parts = 1;
   SmallVector<OwningOpRef<LayerOp>> partLayers; ///< until layers are replaced
+  SymbolTableCollection symbols;                ///< while they are built
   llvm::DenseMap<Operation *, SmallVector<Group *>> variantsOf;
   llvm::DenseSet<Operation *> reached; ///< parameters with a gradient
   llvm::DenseSet<Value> inFloat32;     ///< outputs of layers that stay in float32

@@ -76,7 +76,8 @@ struct VerifyFunctionsPass : omnibal::impl::VerifyFunctionsBase<VerifyFunctionsP
     calls.clear();
     layers.clear();
     widthsOf.clear();
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    symbols.emplace(getOperation());
+    auto main = symbols->lookup<func::FuncOp>("main");
     if (!main || !main.getBody().hasOneBlock()) {
       getOperation().emitError("omnibal-verify-functions: the module has no function @main of one "
                                "block");
@@ -198,7 +199,7 @@ private:
       if (!name)
         continue;
       Interface &interface = interfaces[purpose.str()];
-      interface.function = getOperation().lookupSymbol<func::FuncOp>(name.getAttr());
+      interface.function = symbols->lookup<func::FuncOp>(name.getAttr());
       if (failed(readFormals(interface.function, purpose, true, interface.arguments)) ||
           failed(readFormals(interface.function, purpose, false, interface.results)) ||
           (isForward(purpose) && failed(verifyOrder(interface.function))))
@@ -388,7 +389,7 @@ private:
 
   ParameterOp getParameter(CallLayerOp call, int64_t index) {
     auto name = cast<FlatSymbolRefAttr>(call.getParameters()[index]);
-    return getOperation().lookupSymbol<ParameterOp>(name.getAttr());
+    return symbols->lookup<ParameterOp>(name.getAttr());
   }
 
   LogicalResult verifyParameters() {
@@ -434,6 +435,7 @@ private:
   /// Says for activations, saved and held values, by layer_fn, whether they are wide.
   using Widths = std::map<std::pair<std::string, int64_t>, bool>;
   std::map<StringRef, Widths> widthsOf;
+  std::optional<SymbolTable> symbols;
   Widths *widths = nullptr; ///< of the layer that is being read
 };
 } // namespace

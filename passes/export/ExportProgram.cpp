@@ -156,7 +156,7 @@ private:
       program.modelParallel = static_cast<int32_t>(plan().getParts());
     program.zero = static_cast<int32_t>(plan().getZero());
     if (auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName))
-      program.rankOrder = static_cast<rt::RankOrder>(cluster.getRankOrder());
+      program.rankOrder = plan::rankOrderOf(cluster);
     program.optimizer = optimizerOf(module);
     program.averages = keepsAverages(module);
     program.trainModes = trainModes;

@@ -3,6 +3,7 @@
 #include "passes/common/ProblemAttributes.h"
 #include "passes/cost/InputFiles.h"
 #include "passes/plan/Passes.h"
+#include "runtime/program/Names.h"
 #include "llvm/Support/Error.h"
 
 using namespace mlir;
@@ -84,11 +85,11 @@ private:
                  " data-parallel replicas: it is 0 or, where several replicas can divide the "
                  "optimizer's state, 1");
     to.parts = parts;
-    const std::optional<RankOrder> order = symbolizeRankOrder(rankOrder);
+    const std::optional<rt::RankOrder> order = rt::fromName<rt::RankOrder>(rankOrder.getValue());
     if (!order)
       return bad("omnibal-attach-cluster: rank-order is " + rankOrder.getValue() +
                  "; it must be stage or replica");
-    to.rankOrder = static_cast<rt::RankOrder>(*order);
+    to.rankOrder = *order;
     if (memoryLimitBytes)
       to.memoryBytes = {memoryLimitBytes};
     if (described.node && ranks == 0) // else it depends on how they are divided

@@ -25,7 +25,7 @@ void PartCopy::emitSaid(MLIRContext *context) {
 }
 
 PartCopy &PartCopies::of(const planner::RankDivision &division, std::optional<double> price) {
-  const bool isState = division.parts > 1 && division.zero > 0;
+  const bool isState = division.parts > 1 && division.zero > 0 && price != priceOfTime;
   std::shared_ptr<PartCopy> &copy =
       copies[{division.parts, price, isState ? division.replicas : 1}];
   if (!copy)

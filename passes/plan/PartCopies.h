@@ -32,8 +32,8 @@ struct PartsPasses {
   bool arePriced = false;
 };
 
-/// The price at which a search divides all that can be divided.
-inline constexpr double priceOfAll = 1;
+/// The prices at which a search divides all that can be divided, and at which only time counts.
+inline constexpr double priceOfAll = 1, priceOfTime = 0;
 
 /// All that ops in a module have: modules that differ in nothing else are equal if these are.
 std::vector<mlir::Attribute> attributesIn(mlir::ModuleOp module);
@@ -72,7 +72,8 @@ private:
   planner::Cluster cluster; ///< of all ranks, undivided
   std::optional<planner::Node> node;
   /// By the number of parts, the price, and the number of replicas that divide the optimizer's
-  /// state, which the search of layouts asks for. Equal layouts are one copy.
+  /// state, which the search of layouts asks for unless memory costs nothing. Equal layouts are one
+  /// copy.
   std::map<std::tuple<int64_t, std::optional<double>, int64_t>, std::shared_ptr<PartCopy>> copies;
 };
 

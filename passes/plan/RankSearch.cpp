@@ -4,6 +4,7 @@
 #include "passes/common/ProblemAttributes.h"
 #include "runtime/planner/search/Search.h"
 #include <limits>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -27,9 +28,11 @@ std::string textOf(const planner::RankDivision &division) {
 }
 
 /// The order among divisions that take equally long.
-auto simplicity(const RankCandidate &candidate) {
-  const planner::RankDivision &division = candidate.division;
+auto simplicity(const planner::RankDivision &division) {
   return std::tuple(division.parts, division.zero, division.stages, division.rankOrder);
+}
+auto simplicity(const RankCandidate &candidate) {
+  return std::tuple_cat(simplicity(candidate.division), std::tuple(candidate.layoutPrice));
 }
 
 class RankSearch {
@@ -46,11 +49,14 @@ public:
     if (failed(listCandidates()))
       return failure();
     planAll();
-    if (!best)
+    const bool isFound = best != nullptr;
+    if (isFound)
+      best->isChosen = true;
+    keepBestLayouts();
+    if (!isFound)
       return noneFits();
-    best->isChosen = true;
     report.boundNs = leastBound();
-    takeOver(copyOf(*best));
+    takeOver(report.chosen());
     return std::move(*plan);
   }
 
@@ -63,6 +69,7 @@ private:
     for (const planner::RankDivision &division : planner::rankDivisions(report.limits, layers))
       if (failed(addCandidate(division)))
         return failure();
+    addFastestLayouts();
     if (report.candidates.empty())
       return noDivision(layers);
     if (llvm::all_of(report.candidates, [](const auto &each) { return each.isRefused; }))
@@ -81,10 +88,53 @@ private:
       candidate.ruledOut = whyRefused(copy);
       return division.parts == 1 || !passes.mayFail ? refuse(division) : success();
     }
-    planner::Problem problem = copy.problem;
-    problem.schedule = given.schedule == perStepSchedule ? "auto" : given.schedule;
-    candidate.boundNs = planner::boundOf(problem, division, report.limits.node);
+    candidate.boundNs = boundOf(candidate);
     return success();
+  }
+
+  /// At the usual price layouts give time for memory, which not every division is short of.
+  void addFastestLayouts() {
+    std::vector<RankCandidate> faster;
+    for (const RankCandidate &usual : report.candidates) {
+      if (!passes.arePriced || usual.division.parts == 1 || usual.isRefused)
+        continue;
+      PartCopy &copy = copies->of(usual.division, priceOfTime);
+      if (!copy.module || &copy == &copyOf(usual))
+        continue;
+      RankCandidate &candidate = faster.emplace_back(usual);
+      candidate.layoutPrice = priceOfTime;
+      candidate.boundNs = boundOf(candidate);
+    }
+    llvm::append_range(report.candidates, faster);
+  }
+
+  int64_t boundOf(const RankCandidate &candidate) {
+    planner::Problem problem = copyOf(candidate).problem;
+    problem.schedule = given.schedule == perStepSchedule ? "auto" : given.schedule;
+    return planner::boundOf(problem, candidate.division, report.limits.node);
+  }
+
+  /// Of several layouts of one division, leaves those whose plan is best. `isUndecided`: those
+  /// without a plan stay, too.
+  void keepBestLayouts(bool isUndecided = false) {
+    using Key = decltype(simplicity(planner::RankDivision()));
+    std::map<Key, const RankCandidate *> kept;
+    auto rank = [](const RankCandidate &each) {
+      return std::tuple(!each.stepNs, each.stepNs, each.isInfeasible,
+                        each.isInfeasible ? 0 : each.boundNs, each.layoutPrice);
+    };
+    for (const RankCandidate &each : report.candidates) {
+      const RankCandidate *&best = kept[simplicity(each.division)];
+      if (!best || rank(each) < rank(*best))
+        best = &each;
+    }
+    std::vector<RankCandidate> left;
+    for (RankCandidate &each : report.candidates)
+      if (kept.at(simplicity(each.division)) == &each || (isUndecided && !each.stepNs))
+        left.push_back(each);
+      else if (!each.isInfeasible)
+        boundOfDropped = std::min(boundOfDropped, each.boundNs);
+    report.candidates = std::move(left);
   }
 
   static std::string whyRefused(const PartCopy &copy) {
@@ -114,8 +164,9 @@ private:
   }
 
   /// The module becomes the copy, with its plan.
-  void takeOver(PartCopy &copy) {
-    writeCluster(*copy.module, clusterOf(best->division));
+  void takeOver(const RankCandidate &chosen) {
+    PartCopy &copy = copyOf(chosen);
+    writeCluster(*copy.module, clusterOf(chosen.division));
     writeStages(*copy.module, *plan);
     module.getBodyRegion().takeBody(copy.module->getBodyRegion());
     module->setDiscardableAttrs(copy.module.get()->getDiscardableAttrDictionary());
@@ -146,6 +197,7 @@ private:
     }
     for (RankCandidate &candidate : report.candidates)
       planOne(candidate, {"1f1b", "zb-h1"});
+    keepBestLayouts(/*isUndecided=*/true);
     // Those without a plan last: another schedule may need less memory.
     llvm::sort(report.candidates, [](const RankCandidate &a, const RankCandidate &b) {
       return std::tuple(!a.stepNs, a.stepNs, a.boundNs, simplicity(a)) <
@@ -185,14 +237,11 @@ private:
 
   /// Layouts that leave least in memory, where the others leave too much.
   void divideAll(RankCandidate &candidate, ArrayRef<std::string> schedules) {
-    PartCopy &copy = copies->of(candidate.division, priceOfAll);
-    if (!copy.module)
+    if (!copies->of(candidate.division, priceOfAll).module)
       return;
-    planner::Problem problem = copy.problem;
-    problem.schedule = given.schedule == perStepSchedule ? "auto" : given.schedule;
     RankCandidate again = candidate;
     again.layoutPrice = priceOfAll;
-    again.boundNs = planner::boundOf(problem, candidate.division, report.limits.node);
+    again.boundNs = boundOf(again);
     again.isInfeasible = false;
     again.ruledOut.clear();
     const RankCandidate before = std::exchange(candidate, std::move(again));
@@ -259,7 +308,7 @@ private:
   }
 
   int64_t leastBound() const {
-    int64_t least = *best->stepNs;
+    int64_t least = std::min(*report.chosen().stepNs, boundOfDropped);
     for (const RankCandidate &candidate : report.candidates)
       if (!candidate.isInfeasible && !candidate.isRefused)
         least = std::min(least, candidate.boundNs);
@@ -279,8 +328,9 @@ private:
   const PartsPasses &passes;
   RankReport &report;
   std::optional<PartCopies> copies;
-  RankCandidate *best = nullptr;
+  RankCandidate *best = nullptr; ///< until layouts are dropped
   std::optional<StagePlan> plan; ///< of the best
+  int64_t boundOfDropped = std::numeric_limits<int64_t>::max();
 };
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "passes/plan/RankSearch.h"
 #include "passes/plan/SearchPlan.h"
 #include "passes/shard/search/Passes.h"
+#include "runtime/program/Names.h"
 
 using namespace mlir;
 
@@ -96,7 +97,7 @@ private:
     if (parts != 1 && isStepPlanned() && dividesStages())
       return rt::invalid(start + "schedule per-step does not go together with parts that differ "
                                  "yet; let parts be 1, or layouts none");
-    const std::optional<RankOrder> order = symbolizeRankOrder(rankOrder);
+    const std::optional<rt::RankOrder> order = rt::fromName<rt::RankOrder>(rankOrder.getValue());
     if (!order && !rankOrder.empty())
       return rt::invalid(start + "rank-order is " + rankOrder.getValue() +
                          "; it must be stage, replica or nothing, for whatever is best");
@@ -110,7 +111,7 @@ private:
               given(zero, -1),
               /*node=*/std::nullopt,
               given(parts, 0),
-              order ? std::optional(static_cast<rt::RankOrder>(*order)) : std::nullopt};
+              order};
     if (!cluster.empty()) {
       OMNIBAL_ASSIGN_OR_RETURN(planner::ClusterFile file, files->cluster(cluster));
       limits.node = file.node;

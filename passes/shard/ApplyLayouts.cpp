@@ -13,8 +13,9 @@ namespace {
 
 class PartBody {
 public:
-  PartBody(OpBuilder &builder, LayerOp layer, const PartChoice &choice)
-      : builder(builder), layer(layer), choice(choice) {}
+  PartBody(OpBuilder &builder, LayerOp layer, const PartChoice &choice,
+           SymbolTableCollection &symbols)
+      : builder(builder), layer(layer), choice(choice), symbols(symbols) {}
 
   FailureOr<func::FuncOp> run(StringRef name);
 
@@ -42,6 +43,7 @@ private:
   OpBuilder &builder;
   LayerOp layer;
   const PartChoice &choice;
+  SymbolTableCollection &symbols;
   func::FuncOp function;
   SmallVector<LayoutAttr> borders;
   llvm::DenseMap<Value, Native> values;
@@ -89,7 +91,7 @@ LogicalResult PartBody::begin(StringRef name) {
     const bool isInput = i < layer.getInputs().size();
     LayoutAttr layout = isInput ? borders[i] : LayoutAttr();
     if (!isInput) {
-      auto held = findHeld(layer.getParameters()[i - layer.getInputs().size()]);
+      auto held = findHeld(layer.getParameters()[i - layer.getInputs().size()], symbols);
       if (!held)
         return layer.emitOpError() << "has a parameter whose " << heldAttrName << " is no layout";
       layout = choice.sumsGradients && held->isCopied() ? LayoutAttr::whole(layer.getContext())
@@ -197,15 +199,17 @@ FailureOr<func::FuncOp> PartBody::run(StringRef name) {
 
 FailureOr<func::FuncOp> applyLayouts(OpBuilder &builder, LayerOp layer, StringRef name,
                                      const PartChoice &choice) {
-  return PartBody(builder, layer, choice).run(name);
+  SymbolTableCollection symbols;
+  return PartBody(builder, layer, choice, symbols).run(name);
 }
 
-FailureOr<OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice) {
+FailureOr<OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice,
+                                              SymbolTableCollection &symbols) {
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(layer.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(scratch->getBody());
   PartChoice summed = choice;
   summed.sumsGradients = !areReplicas(layer->getParentOfType<ModuleOp>());
-  FailureOr<func::FuncOp> body = applyLayouts(builder, layer, "part", summed);
+  FailureOr<func::FuncOp> body = PartBody(builder, layer, summed, symbols).run("part");
   if (failed(body))
     return failure();
   OwningOpRef<LayerOp> part(cast<LayerOp>(layer->cloneWithoutRegions()));

@@ -5,6 +5,7 @@
 #include "dialects/omnibal/ir/OmnibalOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/IR/SymbolTable.h"
 
 namespace omnibal::shard {
 
@@ -28,8 +29,9 @@ llvm::FailureOr<mlir::func::FuncOp> applyLayouts(mlir::OpBuilder &builder, Layer
 /// The same as a layer of its own, which is in no block: what a part runs in place of `layer`, with
 /// the gradients of all parameters summed, unless parts are replicas, which sum them at the end of
 /// a step. Its operands are those of `layer`, although its body's
-/// arguments have the part's types.
-llvm::FailureOr<mlir::OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice);
+/// arguments have the part's types. `symbols` are of the layer's module.
+llvm::FailureOr<mlir::OwningOpRef<LayerOp>> makePartLayer(LayerOp layer, const PartChoice &choice,
+                                                          mlir::SymbolTableCollection &symbols);
 
 } // namespace omnibal::shard
 #endif // PASSES_SHARD_APPLYLAYOUTS_H

@@ -27,17 +27,28 @@ void writeLayouts(Operation *op, StringRef name, ArrayRef<LayoutAttr> layouts) {
   op->setAttr(name, ArrayAttr::get(op->getContext(), attributes));
 }
 
-std::optional<LayoutAttr> findHeld(Value parameter) {
-  auto get = parameter.getDefiningOp<GetParameterOp>();
-  ParameterOp symbol =
-      get ? SymbolTable::lookupNearestSymbolFrom<ParameterOp>(get, get.getParameterAttr())
-          : ParameterOp();
+/// How the parts hold `symbol`, of which `parameter` is the value.
+static std::optional<LayoutAttr> heldOf(ParameterOp symbol, Value parameter) {
   Attribute held = symbol ? symbol->getAttr(heldAttrName) : Attribute();
   if (!held)
     return LayoutAttr::whole(parameter.getContext());
   if (auto layout = dyn_cast<LayoutAttr>(held))
     return layout;
   return std::nullopt;
+}
+
+std::optional<LayoutAttr> findHeld(Value parameter) {
+  auto get = parameter.getDefiningOp<GetParameterOp>();
+  return heldOf(get ? SymbolTable::lookupNearestSymbolFrom<ParameterOp>(get, get.getParameterAttr())
+                    : ParameterOp(),
+                parameter);
+}
+
+std::optional<LayoutAttr> findHeld(Value parameter, SymbolTableCollection &symbols) {
+  auto get = parameter.getDefiningOp<GetParameterOp>();
+  return heldOf(get ? symbols.lookupNearestSymbolFrom<ParameterOp>(get, get.getParameterAttr())
+                    : ParameterOp(),
+                parameter);
 }
 
 bool readsFree(LayoutAttr held, LayoutAttr read) {

@@ -24,6 +24,8 @@ std::optional<llvm::SmallVector<LayoutAttr>> findLayouts(mlir::Operation *op, ll
 void writeLayouts(mlir::Operation *op, llvm::StringRef name, llvm::ArrayRef<LayoutAttr> layouts);
 /// Returns how the parts hold a parameter of a layer; none if the attribute is something else.
 std::optional<LayoutAttr> findHeld(mlir::Value parameter);
+/// The same for whoever asks often; a module of large models has thousands of symbols.
+std::optional<LayoutAttr> findHeld(mlir::Value parameter, mlir::SymbolTableCollection &symbols);
 
 /// The types of a layer's outputs as each part has them: whole, or its rows.
 llvm::SmallVector<mlir::Type> outputTypesOfPart(LayerOp layer);

@@ -9,10 +9,10 @@ namespace {
 
 class Reader {
 public:
-  explicit Reader(ModuleOp module) : module(module) {}
+  explicit Reader(ModuleOp module) : module(module), symbols(module) {}
 
   FailureOr<CallGraph> run() {
-    auto main = module.lookupSymbol<func::FuncOp>("main");
+    auto main = symbols.lookup<func::FuncOp>("main");
     if (!main || main.isExternal())
       return module.emitError("the module has no function @main"), failure();
     for (Operation &op : main.front()) {
@@ -38,7 +38,7 @@ public:
 private:
   /// Whether inference, which yields all outputs, says so of this one.
   bool isBFloat16Output(LayerFnOp callee, size_t output) {
-    auto inference = module.lookupSymbol<func::FuncOp>(callee.getInference());
+    auto inference = symbols.lookup<func::FuncOp>(callee.getInference());
     for (unsigned i = 0, end = inference ? inference.getNumResults() : 0; i < end; ++i) {
       auto index = inference.getResultAttrOfType<IntegerAttr>(i, "omnibal.index");
       if (index && index.getInt() == static_cast<int64_t>(output))
@@ -51,7 +51,7 @@ private:
     auto names = op->getAttrOfType<ArrayAttr>(attribute);
     for (Attribute each : names ? names.getValue() : ArrayRef<Attribute>()) {
       auto name = dyn_cast<FlatSymbolRefAttr>(each);
-      list.push_back(name ? module.lookupSymbol<LayerFnOp>(name.getAttr()) : LayerFnOp());
+      list.push_back(name ? symbols.lookup<LayerFnOp>(name.getAttr()) : LayerFnOp());
       if (!list.back())
         return op.emitOpError("has ")
                << each << " among its " << attribute << ", which is not a layer function";
@@ -64,7 +64,7 @@ private:
     call.name = op.getName().str();
     call.kind = stringifyLayerKind(op.getKind()).str();
     call.op = op;
-    call.callee = module.lookupSymbol<LayerFnOp>(op.getCallee());
+    call.callee = symbols.lookup<LayerFnOp>(op.getCallee());
     if (!call.callee)
       return op.emitOpError("calls @") << op.getCallee() << ", which is not a layer function";
     if (failed(addCallees(op, "omnibal.variants", call.variants)) ||
@@ -101,7 +101,7 @@ private:
       graph.edges.push_back(std::move(edge));
     }
     for (Attribute name : op.getParameters()) {
-      auto parameter = module.lookupSymbol<ParameterOp>(cast<FlatSymbolRefAttr>(name).getAttr());
+      auto parameter = symbols.lookup<ParameterOp>(cast<FlatSymbolRefAttr>(name).getAttr());
       if (!parameter)
         return op.emitOpError("uses ") << name << ", which is not a parameter of the module";
       call.parameters.push_back(parameter.getSymName().str());
@@ -124,6 +124,7 @@ private:
   }
 
   ModuleOp module;
+  SymbolTable symbols;
   CallGraph graph;
   llvm::DenseMap<Value, int64_t> edgeOf;
   llvm::DenseSet<Operation *> seen;

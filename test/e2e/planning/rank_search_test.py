@@ -42,6 +42,16 @@ def predicted(text):
     return float(re.search(r"predicted step: ([0-9.]+) ms", text)[1])
 
 
+def is_chosen(row):
+    return re.split(",", row[-1])[0] == "chosen"
+
+
+def prices_by_hand(row):
+    """The layouts of a row of the table are those at this price."""
+    price = re.search(r", with --layout-price (\S+)$", row[-1])
+    return ("--layout-price", price[1]) if price else ()
+
+
 def rows(text):
     return [match.groups() for match in map(ROW.fullmatch, text.splitlines()) if match]
 
@@ -80,16 +90,28 @@ class RankCase(unittest.TestCase):
 
 
 class Choice(RankCase):
+    priced = set()  # divisions whose layouts at the usual price are not the best
+
     def by_hand(self, ranks, groups, *flags):
         """Predicted milliseconds of each division; None: it has no plan."""
         steps = {}
         for division in divisions(ranks, groups):
-            result = run_compiler(*self.flags_by_hand(division, groups, flags), "--dry-run")
-            self.assertIn(result.returncode, (0, 1), result.stderr)
-            if result.returncode == 1:
-                self.assertIn("infeasible", result.stderr)
-            steps[division] = predicted(result.stdout) if result.returncode == 0 else None
+            of_layouts = [self.step_by_hand(division, groups, flags)]
+            if division[0] > 1 and "--layout-price" not in flags:
+                of_layouts.append(self.step_by_hand(division, groups, (*flags, "--layout-price", 0)))
+                if of_layouts[0] is None:
+                    of_layouts.append(self.step_by_hand(division, groups, (*flags, "--layout-price", 1)))
+            steps[division] = min(filter(None, of_layouts), default=None)
+            if steps[division] != of_layouts[0]:
+                self.priced.add(division)
         return steps
+
+    def step_by_hand(self, division, groups, flags):
+        result = run_compiler(*self.flags_by_hand(division, groups, flags), "--dry-run")
+        self.assertIn(result.returncode, (0, 1), result.stderr)
+        if result.returncode == 1:
+            self.assertIn("infeasible", result.stderr)
+        return predicted(result.stdout) if result.returncode == 0 else None
 
     def check(self, ranks, groups, *flags):
         steps = self.by_hand(ranks, groups, *flags)
@@ -106,7 +128,7 @@ class Choice(RankCase):
                 self.assertGreaterEqual(steps[division] or best, best)
             elif "far behind" not in outcome:
                 self.assertAlmostEqual(float(step), steps[division], delta=0.011, msg=f"{division}\n{text}")
-        chosen = [division for division, (_, outcome) in table.items() if outcome == "chosen"]
+        chosen = [(*map(int, numbers), int(zero == "yes")) for *numbers, zero, _, _, _, outcome in filter(is_chosen, rows(text))]
         self.assertEqual(len(chosen), 1, text)
         self.assertAlmostEqual(steps[chosen[0]], best, delta=0.011)
         return chosen[0], steps
@@ -124,9 +146,10 @@ class Choice(RankCase):
         given = self.write("given.json", {"stages": 4, **slow})
         by_hand = compile_model("--stages", 4, "--cluster", given, "--microbatches", 8, "--dry-run")
         self.assertEqual(predicted(text), predicted(by_hand))
-        self.assertIn(("1", "4", "1", "no"), [row[:4] for row in rows(text) if row[-1] == "chosen"])
+        self.assertIn(("1", "4", "1", "no"), [row[:4] for row in filter(is_chosen, rows(text))])
         self.assertGreaterEqual(len(chosen), 2, "every case chose the same division")
         self.assertGreaterEqual(len({parts for parts, *_ in chosen}), 2, "every case chose the same number of parts")
+        self.assertTrue(self.priced, "at the usual price all layouts were the best")
 
     def test_a_schedule_by_search_is_searched_where_it_can_win(self):
         text = compile_model("--ranks", 4, "--groups", 8, "--schedule", "auto", "--memory-limit-bytes", 8_000_000, "--dry-run")
@@ -153,9 +176,10 @@ class Programs(RankCase):
             with self.subTest(flags=flags):
                 searched, given = f"searched-{number}", f"given-{number}"
                 text = compile_model("--ranks", 4, "--groups", 8, *flags, "-o", self.path(searched))
-                [division] = [(*map(int, row[:3]), int(row[3] == "yes")) for row in rows(text) if row[-1] == "chosen"]
+                [row] = filter(is_chosen, rows(text))
+                division = (*map(int, row[:3]), int(row[3] == "yes"))
                 chosen.add(division)
-                compile_model(*self.flags_by_hand(division, 8, flags), "-o", self.path(given))
+                compile_model(*self.flags_by_hand(division, 8, (*flags, *prices_by_hand(row))), "-o", self.path(given))
                 self.assertSameProgram(given, searched)
         self.assertGreaterEqual(len({parts for parts, *_ in chosen}), 3, chosen)
         self.assertTrue(any(parts > 1 and zero for parts, _, _, zero in chosen), chosen)

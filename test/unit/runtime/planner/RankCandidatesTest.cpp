@@ -2,12 +2,14 @@
 // by hand.
 #include "runtime/planner/search/RankCandidates.h"
 #include "runtime/planner/search/Search.h"
+#include "runtime/program/Names.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
 #include <array>
 #include <gtest/gtest.h>
 #include <set>
 
 using namespace omnibal::planner;
+using omnibal::rt::RankOrder;
 
 namespace {
 
@@ -80,7 +82,7 @@ TEST(RankCandidates, AreAllDivisionsThereAre) {
     if (draw.oneIn(3))
       limits.node = Node{draw(1, 9), {}};
     if (draw.oneIn(6))
-      limits.rankOrder = static_cast<omnibal::rt::RankOrder>(draw(0, 1));
+      limits.rankOrder = static_cast<RankOrder>(draw(0, 1));
     if (draw.oneIn(2))
       limits.parts.reset();
     else if (draw.oneIn(2))
@@ -97,7 +99,7 @@ TEST(RankCandidates, AreAllDivisionsThereAre) {
     for (const RankDivision &each : divisions)
       ofParts += each.parts > 1;
     for (const RankDivision &each : divisions)
-      ofReplicas += !limits.rankOrder && each.rankOrder == omnibal::rt::RankOrder::Replica;
+      ofReplicas += !limits.rankOrder && each.rankOrder == RankOrder::Replica;
   }
   EXPECT_GE(found, 1000);
   EXPECT_GE(ofParts, 500);
@@ -137,44 +139,29 @@ TEST(RankCandidates, ANodesLinkServesThoseItHolds) {
     int64_t parts, stages, replicas;
     bool stagesInside, replicasInside;
   };
-  // Nodes of ranks 0-3, 4-7 ..: three stages are ranks 0-2, 3-5 .. of which some are in two nodes.
-  for (const Case &each :
-       {Case{1, 1, 4, true, true}, Case{1, 2, 2, true, true}, Case{1, 4, 1, true, true},
-        Case{1, 2, 4, true, false}, Case{1, 4, 2, true, false}, Case{1, 8, 1, false, false},
-        Case{1, 3, 4, false, false}, Case{2, 2, 1, true, true}, Case{2, 2, 2, true, false},
-        Case{4, 2, 1, false, false}}) {
+  auto expect = [&](const Case &each, RankOrder order) {
     SCOPED_TRACE(std::to_string(each.parts) + " x " + std::to_string(each.stages) + " x " +
-                 std::to_string(each.replicas));
-    const RankDivision division{each.stages, each.replicas, 0, 1, each.parts};
+                 std::to_string(each.replicas) + ", " + omnibal::rt::nameOf(order));
+    const RankDivision division{each.stages, each.replicas, 0, 1, each.parts, order};
     const Cluster divided = clusterOf(cluster, division, node);
     EXPECT_EQ(divided.parts, each.parts);
     EXPECT_EQ(divided.link.latencyNs, each.stagesInside ? 10 : 1000);
     EXPECT_EQ(divided.dataParallelLink.latencyNs, each.replicasInside ? 10 : 1000);
     EXPECT_EQ(divided.memoryBytes, std::vector<int64_t>(each.stages, 7));
     EXPECT_EQ(clusterOf(cluster, division, {}).link.latencyNs, 1000);
-  }
-}
-
-TEST(RankCandidates, ANodesLinkServesReplicasThatAreNeighbors) {
-  Cluster cluster;
-  cluster.link = cluster.dataParallelLink = {1000, 10};
-  const Node node{4, {10, 1000}};
-  struct Case {
-    int64_t parts, stages, replicas;
-    bool stagesInside, replicasInside;
   };
+  // Nodes of ranks 0-3, 4-7 ..: three stages are ranks 0-2, 3-5 .. of which some are in two nodes.
+  for (const Case &each :
+       {Case{1, 1, 4, true, true}, Case{1, 2, 2, true, true}, Case{1, 4, 1, true, true},
+        Case{1, 2, 4, true, false}, Case{1, 4, 2, true, false}, Case{1, 8, 1, false, false},
+        Case{1, 3, 4, false, false}, Case{2, 2, 1, true, true}, Case{2, 2, 2, true, false},
+        Case{4, 2, 1, false, false}})
+    expect(each, RankOrder::Stage);
   for (const Case &each :
        {Case{1, 1, 4, true, true}, Case{1, 2, 2, true, true}, Case{1, 2, 4, false, true},
         Case{1, 4, 2, false, true}, Case{1, 3, 3, false, false}, Case{1, 8, 2, false, true},
-        Case{2, 4, 2, false, true}, Case{2, 2, 4, false, false}, Case{4, 2, 1, false, true}}) {
-    SCOPED_TRACE(std::to_string(each.parts) + " x " + std::to_string(each.stages) + " x " +
-                 std::to_string(each.replicas));
-    const RankDivision division{each.stages, each.replicas, 0,
-                                1,           each.parts,    omnibal::rt::RankOrder::Replica};
-    const Cluster divided = clusterOf(cluster, division, node);
-    EXPECT_EQ(divided.link.latencyNs, each.stagesInside ? 10 : 1000);
-    EXPECT_EQ(divided.dataParallelLink.latencyNs, each.replicasInside ? 10 : 1000);
-  }
+        Case{2, 4, 2, false, true}, Case{2, 2, 4, false, false}, Case{4, 2, 1, false, true}})
+    expect(each, RankOrder::Replica);
 }
 
 } // namespace
