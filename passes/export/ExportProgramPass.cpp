@@ -87,16 +87,6 @@ struct ExportProgramPass : ProgramPass<impl::ExportProgramPassBase<ExportProgram
   }
 
 private:
-  LogicalResult checkKernels(const rt::Program &program) {
-    for (const rt::Function &function : program.functions)
-      for (const rt::KernelCall &call : function.calls)
-        if (program.target != "host" && StringRef(call.kernel).starts_with("joined_"))
-          return getOperation().emitError("target ")
-                 << program.target << " has no kernels for words of a head that parts share; hold "
-                 << "its weight copied, or let layouts be searched";
-    return success();
-  }
-
   LogicalResult write() {
     if (output.empty())
       return getOperation().emitError("omnibal-export-program needs output=DIR");
@@ -108,8 +98,6 @@ private:
       here->program = std::move(*laidOut);
     }
     exporter::ExportedProgram &exported = *here->program;
-    if (failed(checkKernels(exported.program)))
-      return failure();
     exported.options.cudaToolkit = cudaToolkit;
     FailureOr<rt::GeneratedCode> kernels = exporter::compileKernels(exported);
     if (failed(kernels))

@@ -57,7 +57,8 @@ void WorkspaceFacts::addShares(int64_t replicas) {
 
 void WorkspaceFacts::addKernels(const Function &function) {
   for (const KernelCall &call : function.calls) {
-    products |= call.kernel == "gemm" || call.kernel == "linear_cross_entropy";
+    products |= call.kernel == "gemm" || call.kernel == "linear_cross_entropy" ||
+                call.kernel == "word_statistics" || call.kernel == "joined_cross_entropy_backward";
     columnSums |= call.kernel == "reduce";
     for (const auto &[operand, view] : call.operands) // sums of a product's operands
       columnSums |= call.kernel == "gemm" && (operand == "sum_a" || operand == "sum_b");

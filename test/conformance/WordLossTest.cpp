@@ -18,6 +18,11 @@ struct Head {
   double scale = 1, smoothing = 0, z = 0;
   bool transposed = false, biased = false, weighted = false;
   int64_t scratchRows = 7; ///< rows of logits with what lies beside them
+
+  /// On a device it also holds the order of the rows.
+  int64_t scratchFloats(int64_t own, int64_t more) const {
+    return scratchRows * (own + more * features) + rows + 256;
+  }
 };
 
 /// What all words give, in float64.
@@ -61,7 +66,7 @@ private:
   }
   int64_t statedNumbers() const { return head.smoothing > 0 ? 4 : 3; }
   Tensor<float> scratch(const UnitRange &own, int64_t more) const {
-    return Tensor<float>({head.scratchRows * (own.size() + more * head.features)});
+    return Tensor<float>({head.scratchFloats(own.size(), more)});
   }
   void state(const UnitRange &own, int64_t part, int threads);
   void checkLoss(int threads);

@@ -116,6 +116,8 @@ private:
   llvm::LogicalResult emitPreferenceLoss(mlir::Operation *op);
   /// Rows of logits of so many words that exist at a time.
   int64_t rowsOfLogits(int64_t words, const SymbolicDim &rows) const;
+  /// Numbers in float32 in whose memory a device has the order of the rows and one of logits.
+  int64_t fewestLogitFloats(int64_t words, int64_t features, mlir::Value targets) const;
   std::vector<std::pair<std::string, Place>> wordOperands(mlir::Operation *op, mlir::Value hidden,
                                                           mlir::Value weight, mlir::Value bias,
                                                           mlir::Value targets, bool withGradients);

@@ -14,15 +14,6 @@ struct ScratchLimits {
 };
 constexpr ScratchLimits hostScratch{1 << 22, 32, 512}, gpuScratch{1 << 28, 256, 2048};
 
-/// Rows of float32 logits [vocabulary] in whose memory a device has the order of `tokens` rows, and
-/// for one row the logits up to the next aligned place, their gradient in bfloat16, the row of
-/// hidden and its gradient.
-int64_t fewestDeviceRows(int64_t vocabulary, int64_t features, int64_t tokens) {
-  constexpr int64_t alignment = 64, borders = 5 * 16;
-  int64_t row = (vocabulary + alignment) * (4 + 2) + features * (4 + 4);
-  return llvm::divideCeil(4 * (tokens + 1) + borders + row, 4 * std::max<int64_t>(1, vocabulary));
-}
-
 /// What is not there is as usual.
 void setNumber(Call &call, StringRef name, const llvm::APFloat &value, double usual) {
   if (const double number = value.convertToDouble(); number != usual)
@@ -60,6 +51,17 @@ LogicalResult CallBuilder::emitCrossEntropy(Operation *op) {
   return success();
 }
 
+/// Of one row they are the logits up to the next aligned place, their gradient in bfloat16, the row
+/// of hidden and its gradient.
+int64_t CallBuilder::fewestLogitFloats(int64_t words, int64_t features, Value targets) const {
+  if (options.target != "cuda")
+    return 1;
+  constexpr int64_t alignment = 64, borders = 5 * 16;
+  const int64_t row = (words + alignment) * (4 + 2) + features * (4 + 4);
+  const int64_t tokens = product(shapeOf(targets))->evaluate(options.caps());
+  return llvm::divideCeil(4 * (std::max<int64_t>(1, tokens) + 1) + borders + row, 4);
+}
+
 int64_t CallBuilder::rowsOfLogits(int64_t words, const SymbolicDim &rows) const {
   const ScratchLimits &limits = options.target == "cuda" ? gpuScratch : hostScratch;
   const int64_t block =
@@ -77,13 +79,12 @@ LogicalResult CallBuilder::emitLinearCrossEntropy(Operation *op) {
   int64_t vocabulary = shapeOf(weight)[0].constant;
   int64_t features = shapeOf(hidden).back().constant;
   SymbolicDim tokens = *product(shapeOf(targets));
-  int64_t atCap = tokens.evaluate(options.caps());
   int64_t block = rowsOfLogits(vocabulary, tokens);
   // Beside the logits of a block lie its gathered rows of hidden and of the gradient.
   int64_t rows =
       llvm::divideCeil(block * (vocabulary + 2 * features), std::max<int64_t>(1, vocabulary));
-  if (options.target == "cuda")
-    rows = std::max(rows, fewestDeviceRows(vocabulary, features, std::max<int64_t>(1, atCap)));
+  rows = std::max<int64_t>(rows, llvm::divideCeil(fewestLogitFloats(vocabulary, features, targets),
+                                                  std::max<int64_t>(1, vocabulary)));
 
   rt::DType type = floatTypeOf({hidden, weight});
   std::vector<std::pair<std::string, Place>> operands{{"hidden", as(type, matrix(hidden, op), op)},

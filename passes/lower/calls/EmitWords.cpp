@@ -29,13 +29,15 @@ std::vector<std::pair<std::string, Place>> CallBuilder::wordOperands(Operation *
                                                                      bool withGradients) {
   const int64_t words = shapeOf(weight)[0].constant, features = shapeOf(hidden).back().constant;
   const int64_t rows = rowsOfLogits(words, *product(shapeOf(targets)));
-  std::vector<std::pair<std::string, Place>> operands{{"hidden", matrix(hidden, op)},
-                                                      {"weight", matrix(weight, op)},
+  const rt::DType type = floatTypeOf({hidden, weight});
+  std::vector<std::pair<std::string, Place>> operands{{"hidden", as(type, matrix(hidden, op), op)},
+                                                      {"weight", as(type, matrix(weight, op), op)},
                                                       {"targets", flat(targets, op)}};
   if (bias)
-    operands.emplace_back("bias", placeOf(bias));
-  operands.emplace_back(
-      "scratch", fresh(elementType(hidden), {rows * (words + (withGradients ? 2 : 1) * features)}));
+    operands.emplace_back("bias", as(type, placeOf(bias), op));
+  const int64_t floats = std::max(rows * (words + (withGradients ? 2 : 1) * features),
+                                  fewestLogitFloats(words, features, targets));
+  operands.emplace_back("scratch", fresh(elementType(hidden), {floats}));
   return operands;
 }
 

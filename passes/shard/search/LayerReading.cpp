@@ -68,11 +68,8 @@ void LayerReading::numberValues() {
 }
 
 /// Whether the parts can run the op so: gradients begin at losses that are whole or split along
-/// tokens, types can say what a part has, and the target has kernels.
+/// tokens, and types can say what a part has.
 bool LayerReading::isOffered(Operation &op, const Way &way) const {
-  if (auto loss = dyn_cast<LinearCrossEntropyOp>(op);
-      loss && rates.costs.precision.target != "host" && way.reads[1].isSplit())
-    return false; // words that parts share
   const bool isCopied = llvm::all_of(way.reads, [](LayoutAttr each) { return each.isCopied(); }) &&
                         llvm::all_of(way.layouts, [](LayoutAttr each) { return each.isCopied(); });
   // Without gradients copied is whole, which parameters are read as, however they are held.

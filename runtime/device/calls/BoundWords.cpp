@@ -27,6 +27,18 @@ OwnWords OwnWords::of(CallReader &call) {
   return own;
 }
 
+/// A number of each of the part's words; `isWide`: it may be in float32 whatever hidden is.
+Status BoundPartLogits::checkOfWords(const CheckedKernel &kernel, std::span<const TensorView> views,
+                                     int operand, const char *name, bool isWide) const {
+  const TensorView &view = views[operand];
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(view, name, 1));
+  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(view, name, views[hidden], "hidden", isWide));
+  if (view.shape[0] != views[weight].shape[0])
+    return kernel.bad("operand '" + std::string(name) + "' has shape " + printShape(view) +
+                      " for a weight " + printShape(views[weight]));
+  return Status::ok();
+}
+
 BoundPartLogits::BoundPartLogits(CallReader &call)
     : hidden(call.operand("hidden")), weight(call.operand("weight")),
       targets(call.operand("targets")), scratch(call.operand("scratch")),
@@ -36,8 +48,9 @@ BoundPartLogits::BoundPartLogits(CallReader &call)
 Status BoundPartLogits::checkLogits(const CheckedKernel &kernel,
                                     std::span<const TensorView> views) const {
   const TensorView &vh = views[hidden], &vw = views[weight];
-  OMNIBAL_RETURN_IF_ERROR(kernel.expect(vh, "hidden", 2, DType::F32));
-  OMNIBAL_RETURN_IF_ERROR(kernel.expect(vw, "weight", 2, DType::F32));
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(vh, "hidden", 2));
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(vw, "weight", 2));
+  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(vw, "weight", vh, "hidden"));
   OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[targets], "targets", DType::I32, vh.shape[0]));
   OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[scratch], "scratch", DType::F32, -1));
   if (vh.shape[1] != vw.shape[1])
@@ -46,7 +59,7 @@ Status BoundPartLogits::checkLogits(const CheckedKernel &kernel,
   if (own.first + vw.shape[0] > own.words)
     return kernel.bad("weight " + printShape(vw) + " has words from " + std::to_string(own.first) +
                       " on, and there are " + std::to_string(own.words));
-  return bias < 0 ? Status::ok() : kernel.expectList(views[bias], "bias", DType::F32, vw.shape[0]);
+  return bias < 0 ? Status::ok() : checkOfWords(kernel, views, bias, "bias", false);
 }
 
 BoundWordStatistics::BoundWordStatistics(CallReader &call)
@@ -113,10 +126,12 @@ Status BoundJoinedGradient::checkOperands(const CheckedKernel &kernel,
     OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[rowWeights], "row_weights", DType::F32, rows));
   for (auto [index, name, like, likeName] :
        {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
-    if (index >= 0)
-      OMNIBAL_RETURN_IF_ERROR(kernel.expectLike(views[index], name, views[like], likeName));
-  return dbias < 0 ? Status::ok()
-                   : kernel.expectList(views[dbias], "dbias", DType::F32, views[weight].shape[0]);
+    if (index >= 0) {
+      OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 2));
+      OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, views[hidden], "hidden", true));
+      OMNIBAL_RETURN_IF_ERROR(kernel.same(views[index], name, views[like], likeName));
+    }
+  return dbias < 0 ? Status::ok() : checkOfWords(kernel, views, dbias, "dbias", true);
 }
 
 } // namespace omnibal::rt

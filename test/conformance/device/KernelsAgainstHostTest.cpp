@@ -86,6 +86,11 @@ struct LossRoundings {
       }
     }
   }
+  /// Leaves what is of so many words alone.
+  void keep(int64_t first, int64_t words) {
+    dweight = {dweight.begin() + first * cols, dweight.begin() + (first + words) * cols};
+    dbias = {dbias.begin() + first, dbias.begin() + first + words};
+  }
   void allowIn(BothSides &both) const {
     both.allow("loss", loss);
     both.allow("dhidden", dhidden);
@@ -377,6 +382,75 @@ TEST_F(AgainstHost, RowsByIndex) {
     if (r.chance(50))
       back.deviceOnly("workspace", r.dense({2 * tokens}), false);
     back.compare(exactly);
+  }
+}
+
+/// Of parts that share the words of a head: what each states, the loss, and one part's gradients.
+TEST_F(AgainstHost, LossesOfSharedWords) {
+  Random r(6);
+  FOR_ROUNDS(10) {
+    const bool bf16 = r.chance(60), biased = r.chance(40), weighted = r.chance(30);
+    const int64_t tokens = r.size(70), cols = 1 + r.upTo(60);
+    const int64_t words = 1 + r.size(r.chance(30) ? 1500 : 300),
+                  parts = r.oneOf<int64_t>({1, 2, 3});
+    const double scale = r.oneOf({1.0, 0.5}), s = r.oneOf({0.0, 0.1}), z = r.oneOf({0.0, 1e-3});
+    Tensor<int32_t> targets = r.indices(tokens, -1, words);
+    const Tensor<float> hidden = r.floats({tokens, cols}), bias = r.dense({words}),
+                        weight = r.floats({words, cols}, {}, 0.3f);
+    const int64_t numbers = s > 0 ? 4 : 3;
+    auto partOf = [&](const char *kernel, const UnitRange &own, nlohmann::json attributes) {
+      attributes.update({{"first", own.begin}, {"words", words}, {"scale", scale}});
+      BothSides both(kernel, attributes);
+      Tensor<float> ownWeight({own.size(), cols}), ownBias({own.size()});
+      ownWeight.fill([&](int64_t i) { return weight.at(own.begin + i / cols, i % cols); });
+      ownBias.fill([&](int64_t i) { return bias[own.begin + i]; });
+      both.in("hidden", hidden, bf16);
+      both.in("weight", ownWeight, bf16);
+      both.exact("targets", targets);
+      both.hostOnly("scratch", r.dense({(1 + r.upTo(7)) * (own.size() + 2 * cols)}));
+      const int64_t bytes = 4 * tokens + 100 + (1 + r.upTo(20)) * (6 * own.size() + 8 * cols);
+      both.deviceOnly("scratch", r.dense({bytes / 4 + 1}), false);
+      if (biased)
+        both.in("bias", ownBias, bf16);
+      return both;
+    };
+    Tensor<float> statistics({parts, tokens, numbers});
+    for (int64_t part = 0; part < parts; ++part) {
+      BothSides states =
+          partOf("word_statistics", shareOf(words, part, parts), {{"totals", s > 0}});
+      states.out("result", r.dense({tokens, numbers}));
+      if (!bf16 && r.chance(50))
+        states.exact("prediction", r.indices(tokens, 0, 5));
+      states.compare({3e-5, 3e-5, 1e-6 * static_cast<double>(words)});
+      if (HasFatalFailure())
+        return;
+      const std::vector<float> &stated = states.result("result");
+      std::copy(stated.begin(), stated.end(), statistics.memory.begin() + part * tokens * numbers);
+    }
+    BothSides loss("joined_cross_entropy", {{"words", words}, {"smoothing", s}, {"z", z}});
+    loss.in("statistics", statistics);
+    loss.exact("targets", targets);
+    loss.out("loss", r.dense({tokens}));
+    loss.compare({1e-5, 1e-5});
+
+    const UnitRange own = shareOf(words, r.upTo(parts - 1), parts);
+    BothSides gradient = partOf("joined_cross_entropy_backward", own, {{"smoothing", s}, {"z", z}});
+    gradient.in("statistics", statistics);
+    if (weighted)
+      gradient.in("row_weights", r.dense({tokens}));
+    gradient.out("dhidden", r.floats({tokens, cols}), bf16);
+    gradient.out("dweight", r.floats({own.size(), cols}));
+    if (r.chance(40))
+      gradient.out("dbias", r.dense({own.size()}));
+    if (bf16) {
+      LossRoundings errors{tokens, words, cols};
+      errors.find(elementsOf(hidden, true), elementsOf(weight, true),
+                  biased ? elementsOf(bias, true) : std::vector<double>(words, 0), targets.memory,
+                  scale, false);
+      errors.keep(own.begin, own.size());
+      errors.allowIn(gradient);
+    }
+    gradient.compare({3e-5, 3e-5});
   }
 }
 

@@ -65,6 +65,30 @@ class BFloat16(unittest.TestCase):
             header = json.loads(data.read(size))
         return {entry["dtype"] for name, entry in header.items() if name != "__metadata__"}
 
+    def assertNear(self, name, log, wanted_name, wanted_log):
+        """Losses, norms and gradients within what rounding to bfloat16 costs; and something was rounded."""
+        for got, want in zip(log, wanted_log, strict=True):
+            self.assertEqual(got["label_tokens"], want["label_tokens"])
+            self.assertNotEqual(got["loss"], want["loss"])
+            self.assertLess(abs(got["loss"] - want["loss"]), 0.02 * want["loss"])
+            self.assertLess(abs(got["grad_norm"] - want["grad_norm"]), 0.05 * want["grad_norm"])
+        wanted, got = (read_safetensors(self.path(f"{each}.safetensors")) for each in (wanted_name, name))
+        self.assertEqual(wanted.keys(), got.keys())
+        whole = sum(x * x for values in wanted.values() for x in values)
+        off = sum((x - y) ** 2 for name in wanted for x, y in zip(wanted[name], got[name], strict=True))
+        self.assertLess(off, 0.05 ** 2 * whole)
+
+    def test_parts_that_share_words(self):
+        layouts = ("--layouts", os.path.join(DATA, "layouts", "tiny-internvl-head.json"))
+        for parts, loss, more in ((2, (), ("--stages", 2, "--partition", "layers")), (3, ("--label-smoothing", 0.1), ())):
+            with self.subTest(parts=parts):
+                self.compile("float32", *loss)
+                wanted = self.train("float32", "--save-gradients", self.path("float32.safetensors"))
+                self.compile("words", "--target", "cuda", "--gpu-code", "emulated", "--model-parallel", parts, *layouts, *loss, *more)
+                with open(self.path("words/functions.json")) as file:
+                    self.assertIn("joined_cross_entropy_backward", file.read())
+                self.assertNear("words", self.train("words", "--save-gradients", self.path("words.safetensors")), "float32", wanted)
+
     def test_near_float32_and_the_same_in_every_layout(self):
         # What is recomputed decides which values are stored, and so rounded.
         emulated = ("--target", "cuda", "--gpu-code", "emulated", "--remat", "none")
@@ -74,16 +98,7 @@ class BFloat16(unittest.TestCase):
         float32 = self.train("float32", "--save-gradients", self.path("float32.safetensors"))
         one = self.train("one", "--save-gradients", self.path("one.safetensors"), "--save", self.path("saved-one"),
                          "--checkpoint", self.path("checkpoints"), "--checkpoint-every", 2)
-        for got, want in zip(one, float32, strict=True):
-            self.assertEqual(got["label_tokens"], want["label_tokens"])
-            self.assertNotEqual(got["loss"], want["loss"])
-            self.assertLess(abs(got["loss"] - want["loss"]), 0.02 * want["loss"])
-            self.assertLess(abs(got["grad_norm"] - want["grad_norm"]), 0.05 * want["grad_norm"])
-        wanted, got = (read_safetensors(self.path(f"{name}.safetensors")) for name in ("float32", "one"))
-        self.assertEqual(wanted.keys(), got.keys())
-        whole = sum(x * x for values in wanted.values() for x in values)
-        off = sum((x - y) ** 2 for name in wanted for x, y in zip(wanted[name], got[name], strict=True))
-        self.assertLess(off, 0.05 ** 2 * whole)
+        self.assertNear("one", one, "float32", float32)
 
         # Rounding is where values are stored, wherever the cuts are.
         two = self.train("two", "--save", self.path("saved-two"))

@@ -283,18 +283,17 @@ class Refused(OutcomeCase):
         self.assertIn('the field "more" is unknown', self.compile("--model-parallel", "2", "--layouts", self.file([], more=1)))
 
     def test_devices(self):
-        """All of it can be planned for a device; what has no kernels there is not written."""
+        """All of it can be planned and written for a device."""
         flags = [f"{MODEL}/model.onnx", "--tiles", "24", "--tokens", "420", "--stages", "2"]
         searched = ("--model-parallel", "2", "--layout-price", "1")
-        for wanted, says in ((parts(2, "key-heads"), ""), (searched, ""), (parts(2, "head"), "target cuda has no kernels for words of a head")):
+        for wanted in (parts(2, "key-heads"), searched, parts(2, "head")):
             with self.subTest(flags=wanted):
                 command = [f"{BIN}/omnibal-compile", *flags, *wanted, "--target", "cuda"]
                 planned = subprocess.run([*command, "--dry-run"], capture_output=True, text=True)
                 self.assertEqual(planned.returncode, 0, planned.stderr)
                 self.assertRegex(planned.stdout, r"predicted step: [0-9.]+ ms")
                 written = subprocess.run([*command, "-o", self.path("program")], capture_output=True, text=True)
-                self.assertEqual(written.returncode, 1 if says else 0, written.stderr)
-                self.assertIn(says, written.stderr)
+                self.assertEqual(written.returncode, 0, written.stderr)
 
     def test_flags(self):
         given = parts(2, "key-heads")

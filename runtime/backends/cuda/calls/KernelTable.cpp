@@ -221,6 +221,7 @@ DeviceKernelTable makeTable() {
   addQuantizedKernels(table);
   addRecurrentKernels(table);
   addRowKernels(table);
+  addWordLossKernels(table);
   return table;
 }
 

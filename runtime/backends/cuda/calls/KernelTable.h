@@ -81,6 +81,7 @@ void addPlainRowKernels(DeviceKernelTable &table);
 void addQuantizedKernels(DeviceKernelTable &table);
 void addRecurrentKernels(DeviceKernelTable &table);
 void addRowKernels(DeviceKernelTable &table);
+void addWordLossKernels(DeviceKernelTable &table);
 
 /// Creates a kernel; an InvalidArgument error names the kernel and what is missing or wrong.
 Result<std::unique_ptr<Kernel>> createDeviceKernel(const BoundCall &call,

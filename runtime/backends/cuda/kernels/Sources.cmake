@@ -1,6 +1,6 @@
 # The hand-written CUDA kernels. nvcc compiles them for the plugin, a C++ compiler for the tests.
 set(OMNIBAL_CUDA_KERNEL_SOURCES)
-foreach(name CodedUpdate ColumnSum Copy CrossEntropy Order Preference Recurrent Reduce Rope Rows StepSums Update
+foreach(name CodedUpdate ColumnSum Copy CrossEntropy JoinedCrossEntropy Order Preference Recurrent Reduce Rope Rows StepSums Update
   attention/AttentionBackward attention/AttentionForward attention/AttentionMmaBackward attention/AttentionMmaForward attention/Ragged
   matrix/Dequantize matrix/Gemm matrix/GemmRest matrix/Grouped matrix/GroupedMma
   plain/Conv plain/Elementwise plain/Indexing plain/Normalize)
