@@ -135,11 +135,12 @@ class Bench:
                   f"(least of the rounds) {sum(middle[schedule]) / sum(middle['per-step']):.3f} (median)")
         print(f"  predicted: the program's own lists {sum(line['static_ms'] for line in plans) / sum(predicted):.3f}, "
               f"the bound {sum(line['bound_ms'] for line in plans) / sum(predicted):.3f} of the plans")
-        errors = sorted(abs(p / m - 1) for p, m in zip(predicted, least["per-step"]))
-        print(f"  predicted against measured: median {statistics.median(errors):.1%}, worst {errors[-1]:.1%}; "
-              f"sum {sum(predicted) / sum(least['per-step']):.3f}")
         slowness, noise = self.slowness()
         print(f"  functions take {slowness:.3f} of the time that plans count with (measured again, noise {noise:.1%})")
+        for how, factor in (("predicted", 1), ("at that speed", slowness)):
+            errors = sorted(abs(p * factor / m - 1) for p, m in zip(predicted, least["per-step"]))
+            print(f"  {how} against measured: median {statistics.median(errors):.1%}, worst {errors[-1]:.1%}; "
+                  f"sum {sum(predicted) * factor / sum(least['per-step']):.3f}")
         waits = [line["plan_wait_ms"] / line["pipeline_ms"] for line in plans]
         print(f"  waiting for plans: median {statistics.median(waits):.2%} of a step; a plan takes "
               f"{statistics.median(line['plan_ms'] for line in plans):.1f} ms; "
