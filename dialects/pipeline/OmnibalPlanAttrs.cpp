@@ -78,10 +78,9 @@ LogicalResult FormalAttr::verify(function_ref<InFlightDiagnostic()> emitError, F
 
 LogicalResult FunctionBuffersAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                           int64_t workspace, ArrayAttr formals, UnitAttr products,
-                                          UnitAttr columnSums) {
-  if (workspace < 0 || !llvm::all_of(formals, llvm::IsaPred<FormalAttr>))
-    return emitError() << "function_buffers_c1: a function has a workspace >= 0 and formals that "
-                          "are #plan.formal";
+                                          UnitAttr columnSums, int64_t moveBytes) {
+  if (std::min(workspace, moveBytes) < 0 || !llvm::all_of(formals, llvm::IsaPred<FormalAttr>))
+    return emitError() << "function_buffers_c1: bytes are >= 0, and formals are #plan.formal";
   return success();
 }
 

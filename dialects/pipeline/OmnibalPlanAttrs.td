@@ -85,14 +85,16 @@ def FunctionBuffersAttr : AttrDef<Plan_Dialect, "FunctionBuffers"> {
   let description = [{
     Bytes of its temporaries at the caps and the buffers of its formals, in order. `products` and
     `column_sums` say that its kernels use the memory which a device's library of products or its sums
-    of columns keep beside the arena.
+    of columns keep beside the arena; `move_bytes` are what the largest of its moves among parts takes
+    there.
 
     Constraints:
-    * (function_buffers_c1) the workspace is not negative, and formals are #plan.formal.
+    * (function_buffers_c1) bytes are not negative, and formals are #plan.formal.
   }];
   let parameters = (ins "int64_t":$workspace, "::mlir::ArrayAttr":$formals,
                         OptionalParameter<"::mlir::UnitAttr">:$products,
-                        OptionalParameter<"::mlir::UnitAttr">:$column_sums);
+                        OptionalParameter<"::mlir::UnitAttr">:$column_sums,
+                        DefaultValuedParameter<"int64_t", "0">:$move_bytes);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -25,10 +25,12 @@ FunctionBuffersAttr describe(MLIRContext *context, const lower::LoweredFunction 
   }
   rt::WorkspaceFacts facts;
   facts.addKernels(list.function);
+  if (options.parts > 1)
+    facts.addMoves(list.function, options.caps(), options.parts);
   auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
   return FunctionBuffersAttr::get(context, list.function.workspaceBytes,
                                   builder.getArrayAttr(formals), flag(facts.products),
-                                  flag(facts.columnSums));
+                                  flag(facts.columnSums), facts.moveBytes);
 }
 
 } // namespace

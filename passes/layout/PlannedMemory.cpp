@@ -182,7 +182,8 @@ int64_t PlannedMemory::functionOf(FunctionBuffersAttr attribute) {
            formal.getName().str(), formal.getBytes()});
     }
     addFunction(std::move(function),
-                {attribute.getProducts() != nullptr, attribute.getColumnSums() != nullptr});
+                {attribute.getProducts() != nullptr, attribute.getColumnSums() != nullptr,
+                 attribute.getMoveBytes()});
   }
   return known->second;
 }
@@ -294,6 +295,7 @@ FailureOr<std::vector<StageMemory>> PlannedMemory::of(const planner::Plan &plan,
         if (function >= 0) {
           kernels.products |= scratchOf[function].products;
           kernels.columnSums |= scratchOf[function].columnSums;
+          kernels.moveBytes = std::max(kernels.moveBytes, scratchOf[function].moveBytes);
           for (const FormalMemory &formal : memory.functions[function].formals)
             if (formal.role == rt::Role::Batch)
               batchBytes[formal.name] = formal.bytes;

@@ -53,6 +53,7 @@ private:
   };
   struct Scratch {
     bool products = false, columnSums = false;
+    int64_t moveBytes = 0;
   };
 
   void addLayer(LayerOp layer);

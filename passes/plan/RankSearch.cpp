@@ -124,9 +124,9 @@ private:
                         each.isInfeasible ? 0 : each.boundNs, each.layoutPrice);
     };
     for (const RankCandidate &each : report.candidates) {
-      const RankCandidate *&best = kept[simplicity(each.division)];
-      if (!best || rank(each) < rank(*best))
-        best = &each;
+      const RankCandidate *&first = kept[simplicity(each.division)];
+      if (!first || rank(each) < rank(*first))
+        first = &each;
     }
     std::vector<RankCandidate> left;
     for (RankCandidate &each : report.candidates)

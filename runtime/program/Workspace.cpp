@@ -1,4 +1,5 @@
 #include "runtime/program/Workspace.h"
+#include "runtime/device/PartMove.h"
 #include "runtime/program/Names.h"
 #include "runtime/program/Sizes.h"
 #include <algorithm>
@@ -33,6 +34,37 @@ void addTrained(const Program &program, const Stage &stage, WorkspaceFacts &fact
       facts.addShares(static_cast<int64_t>(bucket.share->bounds.size()) - 1);
 }
 
+/// What a part sends and gets, packed (NcclTransport): of a sum everywhere the summands of its own
+/// elements, and their sum.
+int64_t bytesOnTheWay(PartMoveKind kind, int64_t src, int64_t dst, int64_t parts) {
+  switch (kind) {
+  case PartMoveKind::AllReduce:
+    return (src + parts - 1) / parts * (parts + 1);
+  case PartMoveKind::AllGather:
+    return src * (parts - 2) + dst;
+  case PartMoveKind::ReduceScatter:
+    return src + dst * (parts - 2);
+  default:
+    return src + dst;
+  }
+}
+
+/// Of all stages, as kernels are.
+void addMoves(const Program &program, WorkspaceFacts &facts) {
+  for (const Stage &stage : program.stageList)
+    for (const auto &[name, mode] : stage.modes) {
+      const int64_t parts = program.partsOf(name);
+      const MicrobatchCaps caps = program.capsOf(name);
+      const SymbolValues symbols =
+          SymbolValues::most(caps.tiles, program.roundedTokens(caps.tokens), parts);
+      for (const Chunk &chunk : mode.chunks)
+        for (ActionKind kind : computeKinds)
+          for (const LayerCall &call : chunk.calls(kind))
+            if (parts > 1)
+              facts.addMoves(program.functions[call.function], symbols, parts);
+    }
+}
+
 } // namespace
 
 void WorkspaceFacts::addBatchValue(int64_t bytes, int64_t microbatches) {
@@ -62,6 +94,22 @@ void WorkspaceFacts::addKernels(const Function &function) {
     columnSums |= call.kernel == "reduce";
     for (const auto &[operand, view] : call.operands) // sums of a product's operands
       columnSums |= call.kernel == "gemm" && (operand == "sum_a" || operand == "sum_b");
+  }
+}
+
+void WorkspaceFacts::addMoves(const Function &function, const SymbolValues &symbols,
+                              int64_t parts) {
+  for (const KernelCall &call : function.calls) {
+    const std::optional<PartMoveKind> kind = PartMove::kindOf(call.kernel);
+    if (!kind || !PartMove::sends(*kind))
+      continue;
+    int64_t src = 0, dst = 0;
+    for (const auto &[operand, view] : call.operands) {
+      const DType type = function.buffers[view.buffer].dtype;
+      if (operand == "src" || operand == "dst")
+        (operand == "src" ? src : dst) = bytesAt(type, view.shape, symbols);
+    }
+    moveBytes = std::max(moveBytes, bytesOnTheWay(*kind, src, dst, parts));
   }
 }
 
@@ -96,6 +144,8 @@ std::vector<WorkspaceUse> workspaceOf(const std::string &target, const Workspace
   uses.push_back({"batch values", cuda::batchRingBytes(facts.batchBytes)});
   if (facts.columnSums)
     uses.push_back({"column sums", cuda::columnSumBytes});
+  if (facts.moveBytes > 0)
+    uses.push_back({"moves among parts", facts.moveBytes});
   if (const int64_t bytes = listBytes(facts); bytes > 0)
     uses.push_back({"optimizer's lists", bytes});
   if (facts.products)
@@ -109,6 +159,7 @@ std::vector<WorkspaceUse> workspaceOf(const Program &program, const Stage &stage
   addTrained(program, stage, facts);
   for (const Function &function : program.functions)
     facts.addKernels(function);
+  addMoves(program, facts);
   return workspaceOf(program.target, facts);
 }
 

@@ -15,6 +15,7 @@ struct WorkspaceFacts {
   bool hasShares = false;                      ///< replicas divide what the optimizer knows
   bool averages = false;                       ///< Program::averages
   bool products = false, columnSums = false;   ///< some kernel of the program uses these
+  int64_t moveBytes = 0; ///< that the largest move among parts lies in while it is on its way
 
   void addBatchValue(int64_t bytes, int64_t microbatches);
   void addTrained(int64_t elements);
@@ -22,6 +23,8 @@ struct WorkspaceFacts {
   /// Of a bucket: where they end, a parameter may be cut.
   void addShares(int64_t replicas);
   void addKernels(const Function &function);
+  /// The function's moves in a micro-batch of this size, in a stage of so many parts.
+  void addMoves(const Function &function, const SymbolValues &symbols, int64_t parts);
 };
 
 /// The most that the batch values of a training step have.

@@ -51,7 +51,7 @@ module attributes {some = #plan.formal<role = batch, name = "ids", bytes = -1>} 
 
 // -----
 
-// expected-error @below {{function_buffers_c1: a function has a workspace >= 0 and formals that are #plan.formal}}
+// expected-error @below {{function_buffers_c1: bytes are >= 0, and formals are #plan.formal}}
 module attributes {some = #plan.function<workspace = 0, formals = [3 : i64]>} {}
 
 // -----
