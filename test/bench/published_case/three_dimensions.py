@@ -24,12 +24,13 @@ RANKS, GROUPS, PARTS, STAGES, REPLICAS = 128, 128, 4, 4, 8
 CLUSTER = {"memory_bytes": 85899345920, "device": "a100-80g", "node": {"ranks": 8, "latency_ns": 10000, "bytes_per_s": 235_000_000_000},
            "link": {"latency_ns": 10000, "bytes_per_s": 25_000_000_000},
            "data_parallel": {"latency_ns": 20000, "bytes_per_s": 25_000_000_000}}
-# Megatron's tensor parallelism: heads and columns of the feed-forward layers. The tower's 25 heads are 7, 6, 6 and 6.
+# Megatron's tensor parallelism: heads, columns of the feed-forward layers, and words. The tower's 25 heads are 7, 6, 6 and 6.
 MEGATRON = [(r"self_attn\.q_proj\.weight$", "split(0 : 48 x 128)"), (r"self_attn\.[kv]_proj\.weight$", "split(0 : 8 x 128)"),
             (r"self_attn\.o_proj\.weight$", "split(1 : 48 x 128)"), (r"mlp\.(gate|up)_proj\.weight$", "split(0 : 16384)"),
             (r"mlp\.down_proj\.weight$", "split(1 : 16384)"), (r"attention\.[qkv]_proj\.weight$", "split(0 : 25 x 128)"),
             (r"attention\.[qk]_norm\.weight$", "split(0 : 25 x 128)"), (r"attention\.projection_layer\.weight$", "split(1 : 25 x 128)"),
-            (r"mlp\.fc1\.(weight|bias)$", "split(0 : 12800)"), (r"mlp\.fc2\.weight$", "split(1 : 12800)")]
+            (r"mlp\.fc1\.(weight|bias)$", "split(0 : 12800)"), (r"mlp\.fc2\.weight$", "split(1 : 12800)"),
+            (r"(embed_tokens|lm_head)\.weight$", "split(0 : 92553)")]
 
 
 def write(path, value):
