@@ -139,7 +139,8 @@ def SearchRanks : Pass<"omnibal-search-ranks", "::mlir::ModuleOp"> {
     not rule out, and writes the plan of the fastest step, with its cluster. Where a stage has parts,
     a copy of the module gets `layouts` (as omnibal-search-layouts or omnibal-assign-layouts write
     them, verified) and the costs of these (as omnibal-annotate-costs does, whose options have the
-    same names); the module becomes that copy if it wins, and stays as it is until then. Fails where
+    same names). Where `layout-price` is not given, layouts for which only time counts are planned
+    beside those at the usual price, and where these do not fit, those that divide all. The module becomes that copy if it wins, and stays as it is until then. Fails where
     no division has a plan and says why for each.
   }];
   let options = [

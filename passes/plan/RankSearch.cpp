@@ -69,6 +69,7 @@ private:
     for (const planner::RankDivision &division : planner::rankDivisions(report.limits, layers))
       if (failed(addCandidate(division)))
         return failure();
+    isOneDivision = report.candidates.size() == 1;
     addFastestLayouts();
     if (report.candidates.empty())
       return noDivision(layers);
@@ -120,8 +121,9 @@ private:
     using Key = decltype(simplicity(planner::RankDivision()));
     std::map<Key, const RankCandidate *> kept;
     auto rank = [](const RankCandidate &each) {
-      return std::tuple(!each.stepNs, each.stepNs, each.isInfeasible,
-                        each.isInfeasible ? 0 : each.boundNs, each.layoutPrice);
+      const bool isPlanned = each.stepNs || each.isInfeasible; // its bound says nothing more
+      return std::tuple(!each.stepNs, each.stepNs, each.isInfeasible, isPlanned ? 0 : each.boundNs,
+                        each.layoutPrice);
     };
     for (const RankCandidate &each : report.candidates) {
       const RankCandidate *&first = kept[simplicity(each.division)];
@@ -188,8 +190,8 @@ private:
   }
 
   void planAll() {
-    const bool isSearched = (given.schedule == "auto" || given.schedule == perStepSchedule) &&
-                            report.candidates.size() > 1;
+    const bool isSearched =
+        (given.schedule == "auto" || given.schedule == perStepSchedule) && !isOneDivision;
     if (!isSearched) {
       for (RankCandidate &candidate : report.candidates)
         planOne(candidate, {given.schedule});
@@ -256,7 +258,7 @@ private:
   void planCopy(RankCandidate &candidate, ArrayRef<std::string> schedules) {
     PlanChoices choices = given;
     choices.microbatches = candidate.division.microbatches;
-    if (report.candidates.size() > 1) {
+    if (!isOneDivision) {
       choices.work = workForOne;
       choices.seconds = secondsForOne;
     }
@@ -328,6 +330,7 @@ private:
   const PartsPasses &passes;
   RankReport &report;
   std::optional<PartCopies> copies;
+  bool isOneDivision = false;    ///< which is planned as if it had been asked for
   RankCandidate *best = nullptr; ///< until layouts are dropped
   std::optional<StagePlan> plan; ///< of the best
   int64_t boundOfDropped = std::numeric_limits<int64_t>::max();

@@ -13,12 +13,16 @@ inline bool isOwn(const std::vector<Extent> &shape) {
   return std::any_of(shape.begin(), shape.end(), [](const Extent &e) { return e.isOwn(); });
 }
 
-/// Of a dense tensor in a micro-batch.
-inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, const SymbolValues &symbols) {
-  int64_t bytes = byteSize(dtype);
+/// Of a tensor in a micro-batch.
+inline int64_t elementsAt(const std::vector<Extent> &shape, const SymbolValues &symbols) {
+  int64_t elements = 1;
   for (const Extent &extent : shape)
-    bytes *= extent.evaluate(symbols);
-  return bytes;
+    elements *= extent.evaluate(symbols);
+  return elements;
+}
+/// Of a dense one.
+inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, const SymbolValues &symbols) {
+  return elementsAt(shape, symbols) * byteSize(dtype);
 }
 /// Of one that is not divided among parts.
 inline int64_t bytesAt(DType dtype, const std::vector<Extent> &shape, int64_t tiles,

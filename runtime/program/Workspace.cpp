@@ -34,9 +34,9 @@ void addTrained(const Program &program, const Stage &stage, WorkspaceFacts &fact
       facts.addShares(static_cast<int64_t>(bucket.share->bounds.size()) - 1);
 }
 
-/// What a part sends and gets, packed (NcclTransport): of a sum everywhere the summands of its own
-/// elements, and their sum.
-int64_t bytesOnTheWay(PartMoveKind kind, int64_t src, int64_t dst, int64_t parts) {
+/// Elements that a part sends and gets, packed (NcclTransport): of a sum everywhere the summands of
+/// its own share, and their sum.
+int64_t elementsOnTheWay(PartMoveKind kind, int64_t src, int64_t dst, int64_t parts) {
   switch (kind) {
   case PartMoveKind::AllReduce:
     return (src + parts - 1) / parts * (parts + 1);
@@ -103,13 +103,13 @@ void WorkspaceFacts::addMoves(const Function &function, const SymbolValues &symb
     const std::optional<PartMoveKind> kind = PartMove::kindOf(call.kernel);
     if (!kind || !PartMove::sends(*kind))
       continue;
-    int64_t src = 0, dst = 0;
-    for (const auto &[operand, view] : call.operands) {
-      const DType type = function.buffers[view.buffer].dtype;
-      if (operand == "src" || operand == "dst")
-        (operand == "src" ? src : dst) = bytesAt(type, view.shape, symbols);
-    }
-    moveBytes = std::max(moveBytes, bytesOnTheWay(*kind, src, dst, parts));
+    int64_t src = 0, dst = 0, width = 0;
+    for (const auto &[operand, view] : call.operands)
+      if (operand == "src" || operand == "dst") {
+        width = byteSize(function.buffers[view.buffer].dtype);
+        (operand == "src" ? src : dst) = elementsAt(view.shape, symbols);
+      }
+    moveBytes = std::max(moveBytes, elementsOnTheWay(*kind, src, dst, parts) * width);
   }
 }
 

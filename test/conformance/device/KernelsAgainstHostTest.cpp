@@ -54,7 +54,7 @@ struct LossRoundings {
 
   void find(const std::vector<double> &hidden, const std::vector<double> &weight,
             const std::vector<double> &bias, const std::vector<int32_t> &targets, double scale,
-            bool narrow) {
+            bool narrow, double smoothing, double z, const std::vector<float> &weights = {}) {
     loss.assign(tokens, 0), dhidden.assign(tokens * cols, 0);
     dweight.assign(width * cols, 0), dbias.assign(width, 0);
     std::vector<double> x(width);
@@ -75,9 +75,13 @@ struct LossRoundings {
       double sum = 0;
       for (double value : x)
         sum += std::exp(value - top);
+      const double slope = 2 * z * (top + std::log(sum)); // of z times the square of the norm
       for (int64_t w = 0; w < width; ++w) {
-        const double p = std::exp(x[w] - top) / sum, gradient = p - (w == targets[i]);
-        const double error = std::expm1(2 * off) * p + bfloat16Rounding * std::abs(gradient);
+        const double p = std::exp(x[w] - top) / sum,
+                     gradient = std::abs(p - (w == targets[i])) + smoothing;
+        const double error =
+            (std::expm1(2 * off) * p + bfloat16Rounding * (gradient + p * std::abs(slope))) *
+            (weights.empty() ? 1 : std::abs(weights[i]));
         dbias[w] += error;
         for (int64_t c = 0; c < cols; ++c) {
           dhidden[i * cols + c] += scale * error * std::abs(weight[w * cols + c]);
@@ -436,8 +440,9 @@ TEST_F(AgainstHost, LossesOfSharedWords) {
     const UnitRange own = shareOf(words, r.upTo(parts - 1), parts);
     BothSides gradient = partOf("joined_cross_entropy_backward", own, {{"smoothing", s}, {"z", z}});
     gradient.in("statistics", statistics);
+    const Tensor<float> weights = r.dense({tokens});
     if (weighted)
-      gradient.in("row_weights", r.dense({tokens}));
+      gradient.in("row_weights", weights);
     gradient.out("dhidden", r.floats({tokens, cols}), bf16);
     gradient.out("dweight", r.floats({own.size(), cols}));
     if (r.chance(40))
@@ -446,7 +451,7 @@ TEST_F(AgainstHost, LossesOfSharedWords) {
       LossRoundings errors{tokens, words, cols};
       errors.find(elementsOf(hidden, true), elementsOf(weight, true),
                   biased ? elementsOf(bias, true) : std::vector<double>(words, 0), targets.memory,
-                  scale, false);
+                  scale, false, s, z, weighted ? weights.memory : std::vector<float>());
       errors.keep(own.begin, own.size());
       errors.allowIn(gradient);
     }
@@ -503,7 +508,7 @@ TEST_F(AgainstHost, Losses) {
       LossRoundings errors{tokens, width, cols};
       errors.find(elementsOf(hidden, true), elementsOf(weight, true),
                   biased ? elementsOf(bias, true) : std::vector<double>(width, 0), targets.memory,
-                  scale, narrowLogits);
+                  scale, narrowLogits, s, z);
       errors.allowIn(linear);
     }
     linear.compare({3e-5, 3e-5});

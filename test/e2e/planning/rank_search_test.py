@@ -90,7 +90,8 @@ class RankCase(unittest.TestCase):
 
 
 class Choice(RankCase):
-    priced = set()  # divisions whose layouts at the usual price are not the best
+    def setUp(self):
+        self.priced = set()  # divisions whose layouts at the usual price are not the best
 
     def by_hand(self, ranks, groups, *flags):
         """Predicted milliseconds of each division; None: it has no plan."""

@@ -43,7 +43,7 @@ __device__ __forceinline__ CrossEntropyRow mergeWarp(CrossEntropyRow row) {
 }
 
 /// Returns the same in every thread of the block.
-static __device__ CrossEntropyRow mergeBlock(CrossEntropyRow row) {
+inline __device__ CrossEntropyRow mergeBlock(CrossEntropyRow row) {
   __shared__ CrossEntropyRow parts[rowThreads / 32];
   const int lane = threadIdx.x % 32;
   row = mergeWarp(row);

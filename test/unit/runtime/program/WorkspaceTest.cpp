@@ -47,5 +47,31 @@ TEST(Workspace, IsWhatTheBackendWillTake) {
   EXPECT_EQ(workspaceOf(program, stage)[0].bytes, 256 << 20);
 }
 
+/// Of four parts that have 5 of 20 floats, or 3, 3, 2 and 3 of 11: by hand.
+TEST(Workspace, HoldsMovesOnTheirWay) {
+  Function function;
+  auto bytesOf = [&](const char *kernel, int64_t src, int64_t dst) {
+    function.buffers.resize(2);
+    function.buffers[0].dtype = function.buffers[1].dtype = DType::BF16;
+    KernelCall call;
+    call.kernel = kernel;
+    View from, to;
+    from.buffer = 0;
+    from.shape = {Extent{0, 0, 0, 0, src}};
+    to.buffer = 1;
+    to.shape = {Extent{dst}};
+    call.operands = {{"src", from}, {"dst", to}};
+    function.calls = {call};
+    WorkspaceFacts facts;
+    facts.addMoves(function, SymbolValues::most(0, 4, 4), 4); // n = 1
+    return facts.moveBytes;
+  };
+  EXPECT_EQ(bytesOf("all_reduce", 11, 11), 2 * (3 * 4 + 3)); // four summands of 3, and their sum
+  EXPECT_EQ(bytesOf("all_gather", 5, 20), 2 * (3 * 5 + 15)); // to three others, and from them
+  EXPECT_EQ(bytesOf("reduce_scatter", 20, 5), 2 * (15 + 3 * 5));
+  EXPECT_EQ(bytesOf("all_to_all", 20, 20), 2 * (20 + 20)); // at most
+  EXPECT_EQ(bytesOf("take_part", 20, 5), 0);
+}
+
 } // namespace
 } // namespace omnibal::rt
