@@ -77,8 +77,10 @@ struct LossRoundings {
         sum += std::exp(value - top);
       const double slope = 2 * z * (top + std::log(sum)); // of z times the square of the norm
       for (int64_t w = 0; w < width; ++w) {
+        const bool isTarget = w == targets[i];
         const double p = std::exp(x[w] - top) / sum,
-                     gradient = std::abs(p - (w == targets[i])) + smoothing;
+                     smoothed = smoothing / (isTarget ? 1 : static_cast<double>(width)),
+                     gradient = std::abs(p - isTarget) + smoothed;
         const double error =
             (std::expm1(2 * off) * p + bfloat16Rounding * (gradient + p * std::abs(slope))) *
             (weights.empty() ? 1 : std::abs(weights[i]));
