@@ -7,6 +7,7 @@
 #include "passes/common/AdapterAttributes.h"
 #include "passes/common/OffsetAssignment.h"
 #include "passes/common/OptimizerAttribute.h"
+#include "passes/common/ProblemAttributes.h"
 #include "passes/common/TrainModes.h"
 #include "passes/export/LowerCallees.h"
 #include "passes/export/MergeFunctions.h"
@@ -156,7 +157,7 @@ private:
       program.modelParallel = static_cast<int32_t>(plan().getParts());
     program.zero = static_cast<int32_t>(plan().getZero());
     if (auto cluster = module->getAttrOfType<ClusterAttr>(clusterAttrName))
-      program.rankOrder = plan::rankOrderOf(cluster);
+      program.rankOrder = omnibal::plan::rankOrderOf(cluster);
     program.optimizer = optimizerOf(module);
     program.averages = keepsAverages(module);
     program.trainModes = trainModes;

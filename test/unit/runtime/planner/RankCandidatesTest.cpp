@@ -2,7 +2,6 @@
 // by hand.
 #include "runtime/planner/search/RankCandidates.h"
 #include "runtime/planner/search/Search.h"
-#include "runtime/program/Names.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
 #include <array>
 #include <gtest/gtest.h>
@@ -141,7 +140,8 @@ TEST(RankCandidates, ANodesLinkServesThoseItHolds) {
   };
   auto expect = [&](const Case &each, RankOrder order) {
     SCOPED_TRACE(std::to_string(each.parts) + " x " + std::to_string(each.stages) + " x " +
-                 std::to_string(each.replicas) + ", " + omnibal::rt::nameOf(order));
+                 std::to_string(each.replicas) +
+                 (order == RankOrder::Replica ? ", replicas as neighbors" : ""));
     const RankDivision division{each.stages, each.replicas, 0, 1, each.parts, order};
     const Cluster divided = clusterOf(cluster, division, node);
     EXPECT_EQ(divided.parts, each.parts);
