@@ -401,8 +401,8 @@ TEST_F(AgainstHost, LossesOfSharedWords) {
                   parts = r.oneOf<int64_t>({1, 2, 3});
     const double scale = r.oneOf({1.0, 0.5}), s = r.oneOf({0.0, 0.1}), z = r.oneOf({0.0, 1e-3});
     Tensor<int32_t> targets = r.indices(tokens, -1, words);
-    const Tensor<float> hidden = r.floats({tokens, cols}), bias = r.dense({words}),
-                        weight = r.floats({words, cols}, {}, 0.3f);
+    Tensor<float> hidden = r.floats({tokens, cols}), bias = r.dense({words}),
+                  weight = r.floats({words, cols}, {}, 0.3f);
     const int64_t numbers = s > 0 ? 4 : 3;
     auto partOf = [&](const char *kernel, const UnitRange &own, nlohmann::json attributes) {
       attributes.update({{"first", own.begin}, {"words", words}, {"scale", scale}});
