@@ -54,14 +54,15 @@ void addMoves(const Program &program, WorkspaceFacts &facts) {
   for (const Stage &stage : program.stageList)
     for (const auto &[name, mode] : stage.modes) {
       const int64_t parts = program.partsOf(name);
+      if (parts == 1)
+        continue;
       const MicrobatchCaps caps = program.capsOf(name);
       const SymbolValues symbols =
           SymbolValues::most(caps.tiles, program.roundedTokens(caps.tokens), parts);
       for (const Chunk &chunk : mode.chunks)
         for (ActionKind kind : computeKinds)
           for (const LayerCall &call : chunk.calls(kind))
-            if (parts > 1)
-              facts.addMoves(program.functions[call.function], symbols, parts);
+            facts.addMoves(program.functions[call.function], symbols, parts);
     }
 }
 

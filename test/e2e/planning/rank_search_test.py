@@ -43,7 +43,7 @@ def predicted(text):
 
 
 def is_chosen(row):
-    return re.split(",", row[-1])[0] == "chosen"
+    return row[-1].split(",")[0] == "chosen"
 
 
 def prices_by_hand(row):

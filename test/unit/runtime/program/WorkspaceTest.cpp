@@ -47,7 +47,7 @@ TEST(Workspace, IsWhatTheBackendWillTake) {
   EXPECT_EQ(workspaceOf(program, stage)[0].bytes, 256 << 20);
 }
 
-/// Of four parts that have 5 of 20 floats, or 3, 3, 2 and 3 of 11: by hand.
+/// Of four parts that have 5 of 20 numbers each, or 2, 3, 3 and 3 of 11: by hand.
 TEST(Workspace, HoldsMovesOnTheirWay) {
   Function function;
   auto bytesOf = [&](const char *kernel, int64_t src, int64_t dst) {
