@@ -16,6 +16,23 @@ Status checkRows(const CheckedKernel &kernel, std::span<const TensorView> views,
 
 } // namespace
 
+Status checkOfWords(const CheckedKernel &kernel, const TensorView &view, const char *name,
+                    const TensorView &hidden, const TensorView &weight, bool isWide) {
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(view, name, 1));
+  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(view, name, hidden, "hidden", isWide));
+  if (view.shape[0] != weight.shape[0])
+    return kernel.bad("operand '" + std::string(name) + "' has shape " + printShape(view) +
+                      " for a weight " + printShape(weight));
+  return Status::ok();
+}
+
+Status checkGradient(const CheckedKernel &kernel, const TensorView &view, const char *name,
+                     const TensorView &hidden, const TensorView &like, const char *likeName) {
+  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(view, name, 2));
+  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(view, name, hidden, "hidden", true));
+  return kernel.same(view, name, like, likeName);
+}
+
 LossTerms LossTerms::of(CallReader &call) {
   LossTerms terms{static_cast<float>(call.number("smoothing", 0)),
                   static_cast<float>(call.number("z", 0))};
@@ -75,19 +92,11 @@ Status BoundLinearCrossEntropy::checkOperands(const CheckedKernel &kernel,
         kernel.expectList(views[rowWeights], "row_weights", DType::F32, vh.shape[0]));
   for (auto [index, name, like, likeName] :
        {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
-    if (index >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 2));
-      OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, vh, "hidden", true));
-      OMNIBAL_RETURN_IF_ERROR(kernel.same(views[index], name, views[like], likeName));
-    }
+    if (index >= 0)
+      OMNIBAL_RETURN_IF_ERROR(checkGradient(kernel, views[index], name, vh, views[like], likeName));
   for (auto [index, name] : {std::pair{bias, "bias"}, {dbias, "dbias"}})
-    if (index >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 1));
-      OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, vh, "hidden", index == dbias));
-      if (views[index].shape[0] != vw.shape[0])
-        return kernel.bad("operand '" + std::string(name) + "' has shape " +
-                          printShape(views[index]) + " for a weight " + printShape(vw));
-    }
+    if (index >= 0)
+      OMNIBAL_RETURN_IF_ERROR(checkOfWords(kernel, views[index], name, vh, vw, index == dbias));
   return Status::ok();
 }
 

@@ -19,6 +19,14 @@ struct LossTerms {
   static LossTerms of(CallReader &call);
 };
 
+/// A number of each word of a `weight`, for logits of `hidden`; `isWide`: it may be in float32
+/// whatever hidden is.
+Status checkOfWords(const CheckedKernel &kernel, const TensorView &view, const char *name,
+                    const TensorView &hidden, const TensorView &weight, bool isWide);
+/// A gradient of `like`, which may be in float32 whatever hidden is.
+Status checkGradient(const CheckedKernel &kernel, const TensorView &view, const char *name,
+                     const TensorView &hidden, const TensorView &like, const char *likeName);
+
 /// Indices of the operands of `cross_entropy`, -1 for those that the call lacks.
 struct BoundCrossEntropy {
   explicit BoundCrossEntropy(CallReader &call);

@@ -27,18 +27,6 @@ OwnWords OwnWords::of(CallReader &call) {
   return own;
 }
 
-/// A number of each of the part's words; `isWide`: it may be in float32 whatever hidden is.
-Status BoundPartLogits::checkOfWords(const CheckedKernel &kernel, std::span<const TensorView> views,
-                                     int operand, const char *name, bool isWide) const {
-  const TensorView &view = views[operand];
-  OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(view, name, 1));
-  OMNIBAL_RETURN_IF_ERROR(kernel.sameType(view, name, views[hidden], "hidden", isWide));
-  if (view.shape[0] != views[weight].shape[0])
-    return kernel.bad("operand '" + std::string(name) + "' has shape " + printShape(view) +
-                      " for a weight " + printShape(views[weight]));
-  return Status::ok();
-}
-
 BoundPartLogits::BoundPartLogits(CallReader &call)
     : hidden(call.operand("hidden")), weight(call.operand("weight")),
       targets(call.operand("targets")), scratch(call.operand("scratch")),
@@ -59,7 +47,7 @@ Status BoundPartLogits::checkLogits(const CheckedKernel &kernel,
   if (own.first + vw.shape[0] > own.words)
     return kernel.bad("weight " + printShape(vw) + " has words from " + std::to_string(own.first) +
                       " on, and there are " + std::to_string(own.words));
-  return bias < 0 ? Status::ok() : checkOfWords(kernel, views, bias, "bias", false);
+  return bias < 0 ? Status::ok() : checkOfWords(kernel, views[bias], "bias", vh, vw, false);
 }
 
 BoundWordStatistics::BoundWordStatistics(CallReader &call)
@@ -126,12 +114,12 @@ Status BoundJoinedGradient::checkOperands(const CheckedKernel &kernel,
     OMNIBAL_RETURN_IF_ERROR(kernel.expectList(views[rowWeights], "row_weights", DType::F32, rows));
   for (auto [index, name, like, likeName] :
        {std::tuple{dhidden, "dhidden", hidden, "hidden"}, {dweight, "dweight", weight, "weight"}})
-    if (index >= 0) {
-      OMNIBAL_RETURN_IF_ERROR(kernel.expectFloat(views[index], name, 2));
-      OMNIBAL_RETURN_IF_ERROR(kernel.sameType(views[index], name, views[hidden], "hidden", true));
-      OMNIBAL_RETURN_IF_ERROR(kernel.same(views[index], name, views[like], likeName));
-    }
-  return dbias < 0 ? Status::ok() : checkOfWords(kernel, views, dbias, "dbias", true);
+    if (index >= 0)
+      OMNIBAL_RETURN_IF_ERROR(
+          checkGradient(kernel, views[index], name, views[hidden], views[like], likeName));
+  return dbias < 0
+             ? Status::ok()
+             : checkOfWords(kernel, views[dbias], "dbias", views[hidden], views[weight], true);
 }
 
 } // namespace omnibal::rt

@@ -22,8 +22,6 @@ struct OwnWords {
 struct BoundPartLogits {
   explicit BoundPartLogits(CallReader &call);
   Status checkLogits(const CheckedKernel &kernel, std::span<const TensorView> views) const;
-  Status checkOfWords(const CheckedKernel &kernel, std::span<const TensorView> views, int operand,
-                      const char *name, bool isWide) const;
 
   int hidden, weight, targets, scratch, bias;
   float scale;
