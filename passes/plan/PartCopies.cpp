@@ -1,6 +1,8 @@
 #include "passes/plan/PartCopies.h"
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -8,8 +10,29 @@ namespace omnibal::plan {
 namespace {
 
 constexpr llvm::StringLiteral passName = "omnibal-search-ranks";
+/// Of one price to the next.
+constexpr double priceRatio = 4;
+constexpr int pricesTried = 4;
+
+double toOneDigit(double value) {
+  const double power = std::pow(10, std::floor(std::log10(value)));
+  return std::stod(llvm::formatv("{0:e0}", std::round(value / power) * power).str());
+}
 
 } // namespace
+
+std::vector<double> pricesBetween(const planner::Problem &timed) {
+  if (timed.cluster.memoryBytes.empty())
+    return {};
+  double price = 0; // the usual one, but for what the search of layouts counts in another way
+  for (const planner::Layer &layer : timed.layers)
+    price += static_cast<double>(layer.forwardNs + layer.inputGradNs + layer.weightGradNs);
+  price /= static_cast<double>(std::max<int64_t>(1, timed.cluster.memoryBytes.front()));
+  std::vector<double> prices;
+  for (int i = 0; i < pricesTried && price > 0; ++i)
+    prices.push_back(toOneDigit(price /= priceRatio));
+  return prices;
+}
 
 std::vector<Attribute> attributesIn(ModuleOp module) {
   std::vector<Attribute> all;

@@ -35,6 +35,11 @@ struct PartsPasses {
 /// The prices at which a search divides all that can be divided, and at which only time counts.
 inline constexpr double priceOfAll = 1, priceOfTime = 0;
 
+/// Returns prices between the usual one and `priceOfTime`, falling, each of one digit, so that a
+/// person can give them. Layouts stay the same over wide ranges of prices: a few in a geometric
+/// row meet most of those that there are. `timed`: the model's costs at `priceOfTime`.
+std::vector<double> pricesBetween(const planner::Problem &timed);
+
 /// All that ops in a module have: modules that differ in nothing else are equal if these are.
 std::vector<mlir::Attribute> attributesIn(mlir::ModuleOp module);
 

@@ -140,8 +140,10 @@ def SearchRanks : Pass<"omnibal-search-ranks", "::mlir::ModuleOp"> {
     a copy of the module gets `layouts` (as omnibal-search-layouts or omnibal-assign-layouts write
     them, verified) and the costs of these (as omnibal-annotate-costs does, whose options have the
     same names). Where `layout-price` is not given, layouts for which only time counts are planned
-    beside those at the usual price, and where these do not fit, those that divide all. The module becomes that copy if it wins, and stays as it is until then. Fails where
-    no division has a plan and says why for each.
+    beside those at the usual price, and where these do not fit, those that divide all; of the best
+    divisions those at prices between, too, where they could be better. The module becomes the copy
+    that wins, and stays as it is until then. Fails where no division has a plan and says why for
+    each.
   }];
   let options = [
     Option<"ranks", "ranks", "int64_t", "1", "Ranks, none of which stays idle">,

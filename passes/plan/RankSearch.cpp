@@ -5,6 +5,7 @@
 #include "runtime/planner/search/Search.h"
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +19,8 @@ constexpr llvm::StringLiteral passName = "omnibal-search-ranks";
 /// seconds only against a machine that does next to nothing.
 constexpr int64_t workForOne = int64_t{1} << 29;
 constexpr double secondsForOne = 120;
+/// Of the best step over a bound, from which on more layouts are tried.
+constexpr double leastGain = 1.001;
 
 std::string textOf(const planner::RankDivision &division) {
   const std::string parts =
@@ -31,6 +34,7 @@ std::string textOf(const planner::RankDivision &division) {
 auto simplicity(const planner::RankDivision &division) {
   return std::tuple(division.parts, division.zero, division.stages, division.rankOrder);
 }
+using Simplicity = decltype(simplicity(planner::RankDivision()));
 auto simplicity(const RankCandidate &candidate) {
   return std::tuple_cat(simplicity(candidate.division), std::tuple(candidate.layoutPrice));
 }
@@ -118,8 +122,7 @@ private:
   /// Of several layouts of one division, leaves those whose plan is best. `isUndecided`: those
   /// without a plan stay, too.
   void keepBestLayouts(bool isUndecided = false) {
-    using Key = decltype(simplicity(planner::RankDivision()));
-    std::map<Key, const RankCandidate *> kept;
+    std::map<Simplicity, const RankCandidate *> kept;
     auto rank = [](const RankCandidate &each) {
       const bool isPlanned = each.stepNs || each.isInfeasible; // its bound says nothing more
       return std::tuple(!each.stepNs, each.stepNs, each.isInfeasible, isPlanned ? 0 : each.boundNs,
@@ -193,12 +196,10 @@ private:
     const bool isSearched =
         (given.schedule == "auto" || given.schedule == perStepSchedule) && !isOneDivision;
     if (!isSearched) {
-      for (RankCandidate &candidate : report.candidates)
-        planOne(candidate, {given.schedule});
+      planWithEach({given.schedule});
       return;
     }
-    for (RankCandidate &candidate : report.candidates)
-      planOne(candidate, {"1f1b", "zb-h1"});
+    planWithEach({"1f1b", "zb-h1"});
     keepBestLayouts(/*isUndecided=*/true);
     // Those without a plan last: another schedule may need less memory.
     llvm::sort(report.candidates, [](const RankCandidate &a, const RankCandidate &b) {
@@ -219,6 +220,73 @@ private:
         planOne(candidate, {given.schedule});
       }
     }
+  }
+
+  void planWithEach(const std::vector<std::string> &schedules) {
+    for (RankCandidate &candidate : report.candidates)
+      planOne(candidate, schedules);
+    if (best)
+      for (const planner::RankDivision &division : nearlyBest())
+        if (mayGain(division, schedules))
+          planBetween(division, schedules);
+  }
+
+  /// Divisions with parts whose layouts differ by price, those of the least steps first.
+  std::vector<planner::RankDivision> nearlyBest() {
+    std::vector<const RankCandidate *> near;
+    std::set<Simplicity> listed;
+    for (const RankCandidate &each : report.candidates)
+      if (each.stepNs && each.division.parts > 1 && !isFarBehind(each))
+        near.push_back(&each);
+    llvm::sort(near,
+               [](const RankCandidate *a, const RankCandidate *b) { return isBetter(*a, *b); });
+    std::vector<planner::RankDivision> divisions;
+    for (const RankCandidate *each : near)
+      if (divisions.size() < mostSearched && listed.insert(simplicity(each->division)).second)
+        divisions.push_back(each->division);
+    return divisions;
+  }
+
+  /// Whether a plan that is better than the best one by far enough could be found if memory had no
+  /// limit and only time counted in layouts.
+  bool mayGain(const planner::RankDivision &division, const std::vector<std::string> &schedules) {
+    if (!passes.arePriced || !copies->of(division, priceOfTime).module)
+      return false;
+    const planner::Problem &timed = copies->of(division, priceOfTime).problem;
+    auto isAhead = [&](int64_t boundNs) {
+      return static_cast<double>(*best->stepNs) >= leastGain * static_cast<double>(boundNs);
+    };
+    return isAhead(planner::boundOf(timed, division, report.limits.node)) &&
+           isAhead(planner::unlimitedBoundOf(timed, division, report.limits.node, schedules,
+                                             workForOne));
+  }
+
+  void planBetween(const planner::RankDivision &division,
+                   const std::vector<std::string> &schedules) {
+    const PartCopy &timed = copies->of(division, priceOfTime);
+    std::vector<const PartCopy *> tried = {&timed, &copies->of(division)};
+    for (double price : pricesBetween(timed.problem)) {
+      const PartCopy &copy = copies->of(division, price);
+      if (!copy.module || llvm::is_contained(tried, &copy))
+        continue;
+      tried.push_back(&copy);
+      RankCandidate &candidate = append(division);
+      candidate.layoutPrice = price;
+      candidate.boundNs = boundOf(candidate);
+      planOne(candidate, schedules);
+    }
+  }
+
+  /// The best one may move in memory.
+  RankCandidate &append(const planner::RankDivision &division) {
+    const auto place = best - report.candidates.data();
+    report.candidates.emplace_back().division = division;
+    best = &report.candidates[place];
+    return report.candidates.back();
+  }
+
+  bool isFarBehind(const RankCandidate &candidate) const {
+    return static_cast<double>(*candidate.stepNs) >= farBehind * static_cast<double>(*best->stepNs);
   }
 
   /// Plans it with each of the schedules; the best plan counts.

@@ -16,8 +16,9 @@ struct RankCandidate {
   bool isInfeasible = false;     ///< it has no plan
   bool isRefused = false;        ///< so many parts cannot run the model
   bool isChosen = false;
-  /// That its layouts were searched at, where that was not the usual price: 0, where those are
-  /// better, or that of all, where those at the usual price left too much in memory.
+  /// That its layouts were searched at, where that was not the usual price: 0 or a price between,
+  /// where those are better, or that of all, where those at the usual price left too much in
+  /// memory.
   std::optional<double> layoutPrice = std::nullopt;
 };
 
@@ -37,12 +38,13 @@ struct RankReport {
 /// every division of the ranks that could be the best, and writes the best as `searchStages` does,
 /// with the cluster. Where stages have parts, a copy of the module gets layouts and costs by
 /// `passes`, and with the plan these are written, too; where nobody gave a price of memory, layouts
-/// for which only time counts are planned beside those at the usual price. A division whose bound
-/// is not below a step that was found is passed over. Of equal steps the one of fewer parts, then
-/// without ZeRO-1, then of fewer stages. Where the schedule is to be searched, too, all divisions
-/// are planned with 1F1B and ZB-H1 first, and only the `mostSearched` best, and of them those whose
-/// step is then less than `farBehind` times the best, get a schedule of their own. On failure the
-/// module is as it was.
+/// for which only time counts are planned beside those at the usual price, and for the
+/// `mostSearched` best divisions those at prices between, unless a bound says that they gain
+/// nothing. A division whose bound is not below a step that was found is passed over. Of equal
+/// steps the one of fewer parts, then without ZeRO-1, then of fewer stages. Where the schedule is
+/// to be searched, too, all divisions are planned with 1F1B and ZB-H1 first, and only the
+/// `mostSearched` best, and of them those whose step is then less than `farBehind` times the best,
+/// get a schedule of their own. On failure the module is as it was.
 llvm::FailureOr<StagePlan> searchRanks(mlir::ModuleOp module, PlanChoices choices,
                                        const planner::RankLimits &limits, const PartsPasses &passes,
                                        RankReport &report);

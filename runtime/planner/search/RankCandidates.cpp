@@ -1,7 +1,9 @@
 #include "runtime/planner/search/RankCandidates.h"
 #include "runtime/planner/model/ProblemSize.h"
+#include "runtime/planner/search/Search.h"
 #include "runtime/planner/search/bounds/WorkBound.h"
 #include <algorithm>
+#include <limits>
 
 namespace omnibal::planner {
 namespace {
@@ -76,12 +78,38 @@ Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::opti
   return cluster;
 }
 
-int64_t boundOf(const Problem &problem, const RankDivision &division,
-                const std::optional<Node> &node) {
+namespace {
+
+Problem dividedBy(const Problem &problem, const RankDivision &division,
+                  const std::optional<Node> &node) {
   Problem divided = problem;
   divided.cluster = clusterOf(problem.cluster, division, node);
   divided.microbatches = division.microbatches;
+  return divided;
+}
+
+} // namespace
+
+int64_t boundOf(const Problem &problem, const RankDivision &division,
+                const std::optional<Node> &node) {
+  const Problem divided = dividedBy(problem, division, node);
   return tooLarge(divided).empty() ? workBound(PlanningModel(divided)) : 0;
+}
+
+int64_t unlimitedBoundOf(const Problem &problem, const RankDivision &division,
+                         const std::optional<Node> &node, const std::vector<std::string> &schedules,
+                         int64_t work) {
+  Problem unlimited = dividedBy(problem, division, node);
+  unlimited.cluster.memoryBytes.clear();
+  SearchOptions options;
+  options.explains = false;
+  options.work = work;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const std::string &schedule : schedules) {
+    unlimited.schedule = schedule;
+    least = std::min(least, searchPlan(unlimited, options).lowerBoundNs);
+  }
+  return least;
 }
 
 } // namespace omnibal::planner

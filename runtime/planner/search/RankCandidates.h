@@ -43,5 +43,11 @@ Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::opti
 int64_t boundOf(const Problem &problem, const RankDivision &division,
                 const std::optional<Node> &node);
 
+/// Returns a bound on the step of every plan of a division under one of these schedules, by a
+/// search without limits of memory that does `work` units for each.
+int64_t unlimitedBoundOf(const Problem &problem, const RankDivision &division,
+                         const std::optional<Node> &node, const std::vector<std::string> &schedules,
+                         int64_t work);
+
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H

@@ -23,7 +23,9 @@ Status saveGradients(Session &s, double count) {
     OMNIBAL_RETURN_IF_ERROR(s.executor->backend().read(
         s.executor->at(q.gradOffset), q.elements() * int64_t{sizeof(float)},
         [&](const std::byte *sums) {
-          std::memcpy(copy.data(), sums, copy.size() * sizeof(float));
+          // A part may hold nothing of a parameter; memcpy wants an address all the same.
+          if (!copy.empty())
+            std::memcpy(copy.data(), sums, copy.size() * sizeof(float));
           return Status::ok();
         }));
     for (float &value : copy)

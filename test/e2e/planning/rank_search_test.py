@@ -70,10 +70,11 @@ class RankCase(unittest.TestCase):
             json.dump(value, file)
         return self.path(name)
 
-    def fast_parts(self):
+    def fast_parts(self, bytes_per_s=10**14):
         """Links that make many parts pay."""
         slow = {"latency_ns": 3_000_000, "bytes_per_s": 20_000_000}
-        return self.write("parts.json", {"link": slow, "data_parallel": slow, "parts": {"latency_ns": 0, "bytes_per_s": 10**14}})
+        return self.write(f"parts-{bytes_per_s}.json",
+                          {"link": slow, "data_parallel": slow, "parts": {"latency_ns": 0, "bytes_per_s": bytes_per_s}})
 
     def flags_by_hand(self, division, groups, flags):
         """What asks for a division; other flags stay, as far as they make sense for it."""
@@ -92,6 +93,7 @@ class RankCase(unittest.TestCase):
 class Choice(RankCase):
     def setUp(self):
         self.priced = set()  # divisions whose layouts at the usual price are not the best
+        self.between = set()  # those whose best ones are at a price between that and 0
 
     def by_hand(self, ranks, groups, *flags):
         """Predicted milliseconds of each division; None: it has no plan."""
@@ -107,6 +109,15 @@ class Choice(RankCase):
                 self.priced.add(division)
         return steps
 
+    def try_between(self, steps, division, groups, flags, outcome):
+        """Layouts at a price between the usual one and 0 count where they are the better ones."""
+        price = prices_by_hand([outcome])
+        if price and 0 < float(price[1]) < 1:
+            between = self.step_by_hand(division, groups, (*flags, *price))
+            self.assertLess(between, steps[division] or between + 1, f"{division}: {outcome}")
+            steps[division] = between
+            self.between.add(division)
+
     def step_by_hand(self, division, groups, flags):
         result = run_compiler(*self.flags_by_hand(division, groups, flags), "--dry-run")
         self.assertIn(result.returncode, (0, 1), result.stderr)
@@ -119,6 +130,8 @@ class Choice(RankCase):
         text = compile_model("--ranks", ranks, "--groups", groups, "--dry-run", *flags)
         table = {(*map(int, numbers), int(zero == "yes")): (step, outcome) for *numbers, zero, _, step, _, outcome in rows(text)}
         self.assertEqual(set(table), set(steps), text)
+        for division, (_, outcome) in table.items():
+            self.try_between(steps, division, groups, flags, outcome)
         best = min(step for step in steps.values() if step is not None)
         self.assertAlmostEqual(predicted(text), best, delta=0.011)
         for division, (step, outcome) in table.items():
@@ -139,7 +152,8 @@ class Choice(RankCase):
         chosen = set()
         for number, (ranks, groups, flags) in enumerate([
                 (4, 8, ()), (6, 12, ()), (4, 4, ("--schedule", "zb-h1")), (4, 8, ("--memory-limit-bytes", 6_500_000)),
-                (8, 16, ("--memory-limit-bytes", 4_000_000)), (4, 4, ("--cluster", self.fast_parts(), "--layout-price", 1))]):
+                (8, 16, ("--memory-limit-bytes", 4_000_000)), (4, 4, ("--cluster", self.fast_parts(), "--layout-price", 1)),
+                (2, 4, ("--cluster", self.fast_parts(10**9), "--memory-limit-bytes", 3_500_000))]):
             chosen.add(self.check(ranks, groups, *flags)[0])
         # Gradients over a slow link cost more than messages between stages.
         cluster = self.write("slow.json", slow)
@@ -151,6 +165,7 @@ class Choice(RankCase):
         self.assertGreaterEqual(len(chosen), 2, "every case chose the same division")
         self.assertGreaterEqual(len({parts for parts, *_ in chosen}), 2, "every case chose the same number of parts")
         self.assertTrue(self.priced, "at the usual price all layouts were the best")
+        self.assertTrue(self.between, "no layouts between were the best")
 
     def test_a_schedule_by_search_is_searched_where_it_can_win(self):
         text = compile_model("--ranks", 4, "--groups", 8, "--schedule", "auto", "--memory-limit-bytes", 8_000_000, "--dry-run")
@@ -173,7 +188,8 @@ class Programs(RankCase):
                 ("--model-parallel", 2, "--zero", 1, "--layout-price", 1), ("--model-parallel", 4, "--schedule", "zb-h1"),
                 ("--cluster", self.fast_parts(), "--layout-price", 1), ("--model-parallel", "auto", "--stages", 2, "--data-parallel", 1),
                 ("--model-parallel", 2, "--layouts", os.path.join(DATA, "layouts", "tiny-internvl-key-heads.json")),
-                ("--model-parallel", 2, "--layouts", "none"), ("--model-parallel", 2, "--memory-limit-bytes", 6_500_000)]):
+                ("--model-parallel", 2, "--layouts", "none"), ("--model-parallel", 2, "--memory-limit-bytes", 6_500_000),
+                ("--model-parallel", 4, "--cluster", self.fast_parts(10**9), "--memory-limit-bytes", 3_500_000)]):
             with self.subTest(flags=flags):
                 searched, given = f"searched-{number}", f"given-{number}"
                 text = compile_model("--ranks", 4, "--groups", 8, *flags, "-o", self.path(searched))

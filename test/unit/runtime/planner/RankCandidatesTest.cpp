@@ -105,8 +105,8 @@ TEST(RankCandidates, AreAllDivisionsThereAre) {
   EXPECT_GE(ofReplicas, 50);
 }
 
-TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
-  int64_t compared = 0;
+TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBounds) {
+  int64_t compared = 0, ofMemory = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Problem problem = randomProblem(seed);
     problem.factors.clear();
@@ -124,9 +124,16 @@ TEST(RankCandidates, NoPlanOfADivisionIsBelowItsBound) {
         continue;
       ++compared;
       EXPECT_GE(found.plan->stepNs, boundOf(problem, division, node)) << "seed " << seed;
+      const int64_t unlimited =
+          unlimitedBoundOf(problem, division, node, {problem.schedule}, int64_t{1} << 24);
+      EXPECT_GE(found.plan->stepNs, unlimited) << "seed " << seed;
+      if (problem.cluster.memoryBytes.empty() && found.provedOptimal)
+        EXPECT_EQ(found.plan->stepNs, unlimited) << "seed " << seed;
+      ofMemory += found.plan->stepNs > unlimited;
     }
   }
   EXPECT_GE(compared, 200);
+  EXPECT_GE(ofMemory, 20) << "no limit of memory costs time";
 }
 
 TEST(RankCandidates, ANodesLinkServesThoseItHolds) {
