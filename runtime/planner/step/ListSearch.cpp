@@ -1,7 +1,7 @@
 //===- ListSearch.cpp --------------------------------------------------------------------===//
 #include "runtime/planner/step/ListSearch.h"
+#include "runtime/planner/step/FirstLists.h"
 #include "runtime/planner/step/ListPolish.h"
-#include "runtime/planner/step/SplitChoices.h"
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -22,27 +22,54 @@ uint64_t seedOf(const StepLoads &loads) {
   return seed;
 }
 
-/// A weight gradient right behind its input gradient is a whole backward where that is no longer.
-void joinHalves(const StepUnits &units, StepLists &lists) {
-  for (std::vector<UnitAction> &list : lists.actions) {
-    size_t kept = 0;
-    for (size_t i = 0; i < list.size(); ++i) {
-      UnitAction action = list[i];
-      auto time = [&](ActionKind kind) {
-        return units.duration(action.unit, lists.variants[action.unit], kind);
-      };
-      if (action.kind == ActionKind::InputGrad && i + 1 < list.size() &&
-          list[i + 1].unit == action.unit &&
-          time(ActionKind::Backward) <=
-              time(ActionKind::InputGrad) + time(ActionKind::WeightGrad)) {
-        action.kind = ActionKind::Backward;
-        ++i;
+/// A weight gradient right behind its input gradient is a whole backward where that is no longer,
+/// and where what waits for the input gradient starts after both anyway: so nothing starts later.
+class HalvesJoined {
+public:
+  HalvesJoined(const StepUnits &units, StepLists &lists)
+      : units(units), lists(lists), places(listPlaces(units, lists)),
+        starts(timesOf(units, lists)->starts) {}
+
+  void run() {
+    std::vector<std::vector<UnitAction>> joined;
+    for (size_t s = 0; s < lists.actions.size(); ++s) {
+      const std::vector<UnitAction> &list = lists.actions[s];
+      joined.emplace_back();
+      for (size_t i = 0; i < list.size(); ++i) {
+        UnitAction action = list[i];
+        if (i + 1 < list.size() && mayJoin(action, list[i + 1], starts[s][i])) {
+          action.kind = ActionKind::Backward;
+          ++i;
+        }
+        joined.back().push_back(action);
       }
-      list[kept++] = action;
     }
-    list.resize(kept);
+    lists.actions = std::move(joined);
   }
-}
+
+private:
+  int64_t time(ActionKind kind, int32_t unit) const {
+    return units.duration(unit, lists.variants[unit], kind);
+  }
+
+  bool mayJoin(const UnitAction &input, const UnitAction &weight, int64_t start) const {
+    if (input.kind != ActionKind::InputGrad || weight.kind != ActionKind::WeightGrad ||
+        input.unit != weight.unit)
+      return false;
+    const int64_t whole = time(ActionKind::Backward, input.unit);
+    if (whole > time(ActionKind::InputGrad, input.unit) + time(ActionKind::WeightGrad, input.unit))
+      return false;
+    return std::ranges::all_of(units.backwardFeeds(input.unit), [&](const Need &fed) {
+      return starts[units.units[fed.unit].stage][places[fed.unit].backward] >=
+             start + whole + fed.delayNs;
+    });
+  }
+
+  const StepUnits &units;
+  StepLists &lists;
+  const std::vector<ListPlaces> places;
+  const std::vector<std::vector<int64_t>> starts;
+};
 
 class LocalSearch {
 public:
@@ -58,14 +85,13 @@ public:
     if (task.start)
       consider(*task.start);
     if (!best.split) {
-      tryPolicies();
-      tryOrders();
+      tryFirst();
       trySplits();
     }
     while (!isSpent() && best.split)
       move();
     if (best.split) {
-      joinHalves(best.split->units, best.lists);
+      HalvesJoined(best.split->units, best.lists).run();
       int64_t rest = task.polishes ? task.mostActions - actions : 0;
       best.stepNs =
           polish(best.split->units, best.split->bytes, task.limits, rest, random, best.lists);
@@ -99,48 +125,18 @@ private:
     return latest;
   }
 
-  void tryPolicies() {
-    for (const StepPolicy &policy : firstPolicies(problem, !task.limits.empty()))
-      consider({policy, natural, whole});
-    if (best.split)
-      return;
-    for (StepPolicy policy : firstPolicies(problem, !task.limits.empty())) {
-      policy.keepsRoomForSplit = false;
-      consider({policy, natural, whole});
-    }
-  }
-
-  /// Orders of entering micro-batches, under the best policy so far.
-  void tryOrders() {
-    auto work = [&](int32_t m) { return choices.workOf(m); };
-    auto tiles = [&](int32_t m) { return task.loads.microbatches[m].load.tiles; };
-    auto by = [&](auto key, bool descending) {
-      std::vector<int32_t> order = natural;
-      std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-        return descending ? key(b) < key(a) : key(a) < key(b);
-      });
-      considerOrder(std::move(order));
-    };
+  void tryFirst() {
+    const std::vector<FirstList> first = firstLists(problem, !task.limits.empty());
+    for (bool keepsRoomForSplit : {true, false})
+      for (const FirstList &each : first) {
+        if (best.split && !keepsRoomForSplit)
+          return;
+        ListCandidate candidate{each.policy, entryOrder(each.order, task.loads, choices), whole};
+        candidate.policy.keepsRoomForSplit = keepsRoomForSplit;
+        consider(std::move(candidate));
+      }
     if (!best.split)
-      considerOrder(natural);
-    by(work, false);
-    by(work, true);
-    by(tiles, false);
-    by(tiles, true);
-    // Small ones first and last, so that the pipeline fills and drains fast.
-    std::vector<int32_t> sorted = natural, ends(natural.size());
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [&](int32_t a, int32_t b) { return work(a) < work(b); });
-    size_t front = 0, back = ends.size();
-    for (size_t i = 0; i < sorted.size(); ++i)
-      (i % 2 == 0 ? ends[front++] : ends[--back]) = sorted[i];
-    considerOrder(ends);
-    std::rotate(sorted.begin(), sorted.begin() + 1, sorted.end());
-    considerOrder(std::move(sorted));
-  }
-
-  void considerOrder(std::vector<int32_t> order) {
-    consider({best.split ? best.candidate.policy : leanestPolicy(), std::move(order), whole});
+      consider({leanestPolicy(), natural, whole});
   }
 
   /// Micro-batches in order and in their leanest form: what finishes in the least memory.
@@ -156,11 +152,18 @@ private:
   void trySplits() {
     if (!best.split)
       return;
+    const std::vector<FirstList> ofParts =
+        task.limits.empty() ? firstListsOfParts(problem) : std::vector<FirstList>();
     for (int64_t size : choices.sizes()) {
       ListCandidate candidate = best.candidate;
       for (size_t m = 0; m < candidate.splits.size(); ++m)
         candidate.splits[m] = choices.partsOfSize(static_cast<int32_t>(m), size);
-      consider(std::move(candidate));
+      consider(candidate);
+      for (const FirstList &each : ofParts) {
+        candidate.policy = each.policy;
+        candidate.order = entryOrder(each.order, task.loads, choices);
+        consider(candidate);
+      }
     }
   }
 
@@ -243,38 +246,6 @@ private:
 };
 
 } // namespace
-
-std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited) {
-  using enum StepPolicy::Phase;
-  using Forwards = StepPolicy::Forwards;
-  using Backwards = StepPolicy::Backwards;
-  int64_t all = problem.microbatches, stages = problem.stages;
-  auto policy = [&](StepPolicy::Phase phase, Forwards forwards, Backwards backwards,
-                    int64_t window) {
-    StepPolicy policy{phase, forwards, backwards};
-    policy.window = static_cast<int32_t>(std::min(window, all));
-    policy.overlap = 8;
-    return policy;
-  };
-  if (isLimited) {
-    std::vector<StepPolicy> policies;
-    const auto third = static_cast<uint8_t>(std::max<size_t>(1, mostVariants(problem) / 3));
-    for (uint8_t level : {uint8_t{0}, third, static_cast<uint8_t>(2 * third)})
-      for (int64_t window : {stages + 1, 2 * stages, all})
-        for (Forwards forwards : {Forwards::Rounds, Forwards::Depth}) {
-          policies.push_back(policy(BackwardFirst, forwards, Backwards::Microbatch, window));
-          policies.back().level = level;
-        }
-    return policies;
-  }
-  return {policy(BackwardFirst, Forwards::Rounds, Backwards::Microbatch, all),
-          policy(BackwardFirst, Forwards::Depth, Backwards::Microbatch, all),
-          policy(BackwardFirst, Forwards::Microbatch, Backwards::LongestWay, all),
-          policy(InTurn, Forwards::Rounds, Backwards::Microbatch, all),
-          policy(InTurn, Forwards::Microbatch, Backwards::Microbatch, all),
-          policy(BackwardFirst, Forwards::Microbatch, Backwards::Microbatch, 2 * stages),
-          policy(ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 2 * stages)};
-}
 
 ListSearchResult searchLists(const ListSearchTask &task) { return LocalSearch(task).run(); }
 

@@ -58,8 +58,5 @@ struct ListSearchResult {
 /// Where `sizes` are not `loads`, micro-batches have tiles in both or in neither, and stay whole.
 ListSearchResult searchLists(const ListSearchTask &task);
 
-/// The policies that a search begins with, in this order; with limits others, which leave room.
-std::vector<StepPolicy> firstPolicies(const StepProblem &problem, bool isLimited = false);
-
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_STEP_LISTSEARCH_H

@@ -1,5 +1,6 @@
 //===- StaticLists.cpp -------------------------------------------------------------------===//
 #include "runtime/planner/step/StaticLists.h"
+#include "runtime/planner/step/FirstLists.h"
 #include "runtime/planner/step/ListSearch.h"
 #include <algorithm>
 #include <numeric>
@@ -102,9 +103,10 @@ int64_t addStaticPlan(StepProblem &problem, const std::vector<StepLoads> &sample
   };
   std::vector<int32_t> natural(base.microbatches);
   std::iota(natural.begin(), natural.end(), 0);
-  for (const StepPolicy &policy : firstPolicies(base))
-    if (const TimedLists *made = split.maker.make(policy, natural))
-      consider(made->lists);
+  for (bool isLimited : {false, true})
+    for (const FirstList &first : firstLists(base, isLimited))
+      if (const TimedLists *made = split.maker.make(first.policy, natural))
+        consider(made->lists);
   if (ListSearchResult found = searchLists(task); found.best)
     consider(found.best->lists);
   return best == std::numeric_limits<int64_t>::max() ? staticSum(problem, samples) : best;
