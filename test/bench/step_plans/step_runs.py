@@ -25,7 +25,6 @@ import pipelines  # noqa: E402
 TILES, TOKENS, MICRO_BATCHES, RANKS = 12, 1024, 8, 2
 CONFIG = (128, 6, 192, 6, 8192)  # vision width, layers, text width, layers, vocabulary
 RIVALS = ("1f1b", "zb-h1", "interleaved:2", "auto")
-SCHEDULES = RIVALS + ("per-step",)
 WARM_UP = 2
 
 
@@ -81,7 +80,7 @@ class Bench:
         self.tools.compile(self.model, self.path("measured"), *self.flags, "--schedule", "per-step")
         self.calibration = self.tools.calibrate(self.path("measured"), self.path("table.json"), self.data, ranks=RANKS)
         print(f"calibrated: noise {self.calibration['noise']:.1%}", file=sys.stderr)
-        self.schedules = [schedule for schedule in SCHEDULES if self.compile(schedule)]
+        self.schedules = [schedule for schedule in (*self.args.rivals.split(","), "per-step") if self.compile(schedule)]
 
     def compile(self, schedule):
         """Whether the schedule fits the memory."""
@@ -156,6 +155,7 @@ def main():
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--memory", type=float, default=1, help="share of 1f1b's activations; 1: no limit")
     parser.add_argument("--sets", default="random,balanced")
+    parser.add_argument("--rivals", default=",".join(RIVALS), help="fewer leave time for more rounds, which a machine of changing speed needs")
     parser.add_argument("--under", default="", help='a command before mpirun, as "chrt -f 10", for priority over other work')
     args = parser.parse_args()
     bench = Bench(args)
