@@ -2,7 +2,6 @@
 #include "dialects/pipeline/OmnibalPlanAttrs.h"
 #include "passes/common/ProblemAttributes.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <cmath>
 
 using namespace mlir;
 
@@ -14,10 +13,7 @@ constexpr llvm::StringLiteral passName = "omnibal-search-ranks";
 constexpr double priceRatio = 4;
 constexpr int pricesTried = 4;
 
-double toOneDigit(double value) {
-  const double power = std::pow(10, std::floor(std::log10(value)));
-  return std::stod(llvm::formatv("{0:e0}", std::round(value / power) * power).str());
-}
+double toOneDigit(double value) { return std::stod(llvm::formatv("{0:e0}", value).str()); }
 
 } // namespace
 

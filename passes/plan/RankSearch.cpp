@@ -207,11 +207,10 @@ private:
              std::tuple(!b.stepNs, b.stepNs, b.boundNs, simplicity(b));
     });
     best = nullptr;
-    const double limitNs =
-        farBehind * static_cast<double>(report.candidates.front().stepNs.value_or(0));
+    const int64_t leastNs = report.candidates.front().stepNs.value_or(0);
     int searched = 0;
     for (RankCandidate &candidate : report.candidates) {
-      if (candidate.stepNs && static_cast<double>(*candidate.stepNs) >= limitNs) {
+      if (candidate.stepNs && isFarBehind(candidate, leastNs)) {
         candidate.ruledOut = "no schedule searched, as the best named one is far behind";
       } else if (candidate.stepNs && searched >= mostSearched) {
         candidate.ruledOut = "no schedule searched, as others are ahead";
@@ -236,7 +235,7 @@ private:
     std::vector<const RankCandidate *> near;
     std::set<Simplicity> listed;
     for (const RankCandidate &each : report.candidates)
-      if (each.stepNs && each.division.parts > 1 && !isFarBehind(each))
+      if (each.stepNs && each.division.parts > 1 && !isFarBehind(each, *best->stepNs))
         near.push_back(&each);
     llvm::sort(near,
                [](const RankCandidate *a, const RankCandidate *b) { return isBetter(*a, *b); });
@@ -285,8 +284,8 @@ private:
     return report.candidates.back();
   }
 
-  bool isFarBehind(const RankCandidate &candidate) const {
-    return static_cast<double>(*candidate.stepNs) >= farBehind * static_cast<double>(*best->stepNs);
+  static bool isFarBehind(const RankCandidate &candidate, int64_t leastNs) {
+    return static_cast<double>(*candidate.stepNs) >= farBehind * static_cast<double>(leastNs);
   }
 
   /// Plans it with each of the schedules; the best plan counts.

@@ -20,64 +20,63 @@ struct Row {
   Forwards forwards;
   Backwards backwards;
   int32_t overlap; ///< in 16ths
-  Window window;
-  int64_t level; ///< thirds of the variants
   EntryOrder order;
+  Window window = Window::All;
+  int64_t level = 0; ///< thirds of the variants
 };
 
 /// Where the pipeline is full for most of the step.
 constexpr Row manyRows[] = {
-    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, LeastTiles},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, LeastLast},
-    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, LeastLast},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, LeastTiles},
-    {InTurn, Forwards::Rounds, Backwards::Microbatch, 16, Window::All, 0, LeastLast},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, Natural},
-    {ForwardFirst, Forwards::Rounds, Backwards::LongestWay, 16, Window::All, 0, LeastTiles},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, SmallAtEnds},
-    {InTurn, Forwards::Microbatch, Backwards::Microbatch, 16, Window::All, 0, Natural},
+    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, LeastTiles},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, LeastLast},
+    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, LeastLast},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, LeastTiles},
+    {InTurn, Forwards::Rounds, Backwards::Microbatch, 16, LeastLast},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, Natural},
+    {ForwardFirst, Forwards::Rounds, Backwards::LongestWay, 16, LeastTiles},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, SmallAtEnds},
+    {InTurn, Forwards::Microbatch, Backwards::Microbatch, 16, Natural},
 };
 
 /// Where it fills and drains for most of the step.
 constexpr Row fewRows[] = {
-    {InTurn, Forwards::Rounds, Backwards::LongestWay, 8, Window::All, 0, LeastTiles},
-    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, Window::All, 0, LeastTiles},
-    {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 12, Window::All, 0, Natural},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Window::All, 0, LeastTiles},
-    {BackwardFirst, Forwards::Depth, Backwards::LongestWay, 8, Window::All, 0, SmallAtEnds},
-    {ForwardFirst, Forwards::Rounds, Backwards::LongestWay, 16, Window::All, 0, LeastTiles},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Window::All, 0, Natural},
-    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, Window::All, 0, LeastWork},
+    {InTurn, Forwards::Rounds, Backwards::LongestWay, 8, LeastTiles},
+    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, LeastTiles},
+    {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 12, Natural},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, LeastTiles},
+    {BackwardFirst, Forwards::Depth, Backwards::LongestWay, 8, SmallAtEnds},
+    {ForwardFirst, Forwards::Rounds, Backwards::LongestWay, 16, LeastTiles},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Natural},
+    {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, LeastWork},
 };
 
 /// The same with micro-batches in parts.
 constexpr Row partRows[] = {
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Window::All, 0, Natural},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, Window::All, 0, LeastTiles},
-    {InTurn, Forwards::Depth, Backwards::Microbatch, 16, Window::All, 0, Natural},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Window::All, 0, SmallAtEnds},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Natural},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, LeastTiles},
+    {InTurn, Forwards::Depth, Backwards::Microbatch, 16, Natural},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, SmallAtEnds},
 };
 
 constexpr Row limitedRows[] = {
-    {InTurn, Forwards::Depth, Backwards::LongestWay, 16, Window::Twice, 1, SmallAtEnds},
-    {InTurn, Forwards::Rounds, Backwards::LongestWay, 16, Window::Twice, 0, LeastWork},
-    {ForwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, Window::OneMore, 1, LeastTiles},
-    {InTurn, Forwards::Microbatch, Backwards::Microbatch, 8, Window::Twice, 2, SmallAtEnds},
-    {BackwardFirst, Forwards::Microbatch, Backwards::Microbatch, 8, Window::OneMore, 1, LeastTiles},
-    {InTurn, Forwards::Depth, Backwards::Microbatch, 8, Window::OneMore, 1, SmallAtEnds},
-    {ForwardFirst, Forwards::Microbatch, Backwards::Microbatch, 16, Window::OneMore, 0,
-     SmallAtEnds},
-    {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, Window::OneMore, 2, LeastWork},
-    {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, Window::OneMore, 1, LeastWork},
-    {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 16, Window::Twice, 1, LeastTiles},
-    {InTurn, Forwards::Rounds, Backwards::LongestWay, 16, Window::Twice, 2, SmallAtEnds},
-    {BackwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, Window::Twice, 1, LeastWork},
-    {BackwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, Window::Twice, 0, LeastTiles},
-    {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 8, Window::OneMore, 1, LeastLast},
-    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 8, Window::OneMore, 1, LeastTiles},
-    {ForwardFirst, Forwards::Microbatch, Backwards::Microbatch, 16, Window::OneMore, 2,
-     SmallAtEnds},
-    {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, Window::OneMore, 2, Natural},
+    {InTurn, Forwards::Depth, Backwards::LongestWay, 16, SmallAtEnds, Window::Twice, 1},
+    {InTurn, Forwards::Rounds, Backwards::LongestWay, 16, LeastWork, Window::Twice},
+    {ForwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, LeastTiles, Window::OneMore, 1},
+    {InTurn, Forwards::Microbatch, Backwards::Microbatch, 8, SmallAtEnds, Window::Twice, 2},
+    {BackwardFirst, Forwards::Microbatch, Backwards::Microbatch, 8, LeastTiles, Window::OneMore, 1},
+    {InTurn, Forwards::Depth, Backwards::Microbatch, 8, SmallAtEnds, Window::OneMore, 1},
+    {ForwardFirst, Forwards::Microbatch, Backwards::Microbatch, 16, SmallAtEnds, Window::OneMore},
+    {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, LeastWork, Window::OneMore, 2},
+    {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, LeastWork, Window::OneMore, 1},
+    {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 16, LeastTiles, Window::Twice, 1},
+    {InTurn, Forwards::Rounds, Backwards::LongestWay, 16, SmallAtEnds, Window::Twice, 2},
+    {BackwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, LeastWork, Window::Twice, 1},
+    {BackwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, LeastTiles, Window::Twice},
+    {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 8, LeastLast, Window::OneMore, 1},
+    {InTurn, Forwards::Microbatch, Backwards::LongestWay, 8, LeastTiles, Window::OneMore, 1},
+    {ForwardFirst, Forwards::Microbatch, Backwards::Microbatch, 16, SmallAtEnds, Window::OneMore,
+     2},
+    {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, Natural, Window::OneMore, 2},
 };
 
 FirstList listOf(const Row &row, const StepProblem &problem) {

@@ -1,5 +1,4 @@
-//===- ListSearchTest.cpp - Searches for lists against the lists that they make
-//----------------===//
+//===- ListSearchTest.cpp - Searches for lists against the lists they make -------------------===//
 #include "runtime/planner/step/ListSearch.h"
 #include "runtime/planner/step/FirstLists.h"
 #include "test/unit/runtime/planner/step/RandomStepProblem.h"
