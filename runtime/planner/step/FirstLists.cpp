@@ -15,7 +15,7 @@ using Backwards = StepPolicy::Backwards;
 /// How many micro-batches may be under way: all, or so many for so many stages.
 enum class Window : uint8_t { All, OneMore, Twice };
 
-struct Row {
+struct ListRow {
   StepPolicy::Phase phase;
   Forwards forwards;
   Backwards backwards;
@@ -26,7 +26,7 @@ struct Row {
 };
 
 /// Where the pipeline is full for most of the step.
-constexpr Row manyRows[] = {
+constexpr ListRow manyRows[] = {
     {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, LeastTiles},
     {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, LeastLast},
     {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 16, LeastLast},
@@ -39,7 +39,7 @@ constexpr Row manyRows[] = {
 };
 
 /// Where it fills and drains for most of the step.
-constexpr Row fewRows[] = {
+constexpr ListRow fewRows[] = {
     {InTurn, Forwards::Rounds, Backwards::LongestWay, 8, LeastTiles},
     {ForwardFirst, Forwards::Microbatch, Backwards::LongestWay, 8, LeastTiles},
     {BackwardFirst, Forwards::Rounds, Backwards::LongestWay, 12, Natural},
@@ -51,14 +51,14 @@ constexpr Row fewRows[] = {
 };
 
 /// The same with micro-batches in parts.
-constexpr Row partRows[] = {
+constexpr ListRow partRows[] = {
     {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, Natural},
     {InTurn, Forwards::Microbatch, Backwards::LongestWay, 16, LeastTiles},
     {InTurn, Forwards::Depth, Backwards::Microbatch, 16, Natural},
     {InTurn, Forwards::Microbatch, Backwards::LongestWay, 12, SmallAtEnds},
 };
 
-constexpr Row limitedRows[] = {
+constexpr ListRow limitedRows[] = {
     {InTurn, Forwards::Depth, Backwards::LongestWay, 16, SmallAtEnds, Window::Twice, 1},
     {InTurn, Forwards::Rounds, Backwards::LongestWay, 16, LeastWork, Window::Twice},
     {ForwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, LeastTiles, Window::OneMore, 1},
@@ -79,7 +79,7 @@ constexpr Row limitedRows[] = {
     {BackwardFirst, Forwards::Rounds, Backwards::Microbatch, 8, Natural, Window::OneMore, 2},
 };
 
-FirstList listOf(const Row &row, const StepProblem &problem) {
+FirstList listOf(const ListRow &row, const StepProblem &problem) {
   const int64_t all = problem.microbatches, stages = problem.stages;
   const int64_t wanted = row.window == Window::OneMore ? stages + 1 : 2 * stages;
   const auto third = static_cast<int64_t>(std::max<size_t>(1, mostVariants(problem) / 3));
@@ -90,9 +90,9 @@ FirstList listOf(const Row &row, const StepProblem &problem) {
   return {policy, row.order};
 }
 
-std::vector<FirstList> listsOf(std::span<const Row> rows, const StepProblem &problem) {
+std::vector<FirstList> listsOf(std::span<const ListRow> rows, const StepProblem &problem) {
   std::vector<FirstList> lists;
-  for (const Row &row : rows)
+  for (const ListRow &row : rows)
     lists.push_back(listOf(row, problem));
   return lists;
 }
