@@ -30,13 +30,15 @@ inline CLI::Validator number(double least, bool open = false,
   return CLI::Validator(isGood, "");
 }
 
-/// A whole number in [least, most], all of the text.
+/// A whole number in [least, most], all of the text. Not one that begins with a zero, which would
+/// be read as octal.
 inline CLI::Validator wholeNumber(int64_t least, int64_t most) {
   auto isGood = [=](const std::string &text) -> std::string {
-    char *end = nullptr;
     errno = 0;
-    long long value = std::strtoll(text.c_str(), &end, 10);
-    if (!text.empty() && *end == 0 && errno == 0 && value >= least && value <= most)
+    long long value = std::strtoll(text.c_str(), nullptr, 10);
+    const std::string plain = std::to_string(value);
+    const bool isAll = text == plain || text == "+" + plain;
+    if (isAll && errno == 0 && value >= least && value <= most)
       return "";
     return text + " is not a whole number from " + std::to_string(least) + " to " +
            std::to_string(most);
@@ -44,13 +46,13 @@ inline CLI::Validator wholeNumber(int64_t least, int64_t most) {
   return CLI::Validator(isGood, "");
 }
 
-/// A whole number in [0, 2^64), all of the text.
+/// The same in [0, 2^64).
 inline CLI::Validator wholeNumberOf64Bits() {
   auto isGood = [](const std::string &text) -> std::string {
     uint64_t value = 0;
     const char *end = text.data() + text.size();
     const std::from_chars_result read = std::from_chars(text.data(), end, value);
-    if (read.ec == std::errc() && read.ptr == end)
+    if (read.ec == std::errc() && read.ptr == end && text == std::to_string(value))
       return "";
     return text + " is not a whole number from 0 to " + std::to_string(UINT64_MAX);
   };

@@ -14,7 +14,7 @@ namespace omnibal {
 struct CompileRecord {
   cost::CostReports costs;
   plan::LengthGroupReport lengthGroups;
-  plan::RankReport ranks;        ///< where the ranks' division was chosen
+  plan::RankRecord ranks;        ///< where the ranks' division was chosen
   plan::ModePlans plans;         ///< one, or one a training mode
   exporter::ProgramSlot laidOut; ///< its constants go into the program directory
 };

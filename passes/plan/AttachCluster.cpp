@@ -53,27 +53,8 @@ private:
       to.dataParallel = dataParallel;
       to.link = to.dataParallelLink = planner::defaultLink;
       to.zero = zero;
-    } else {
-      rt::Result<planner::ClusterFile> file = files->cluster(cluster);
-      if (!file)
-        return bad(file.status().message());
-      described = *std::move(file);
-      if (!described.givesStages && ranks == 0)
-        return bad(cluster + ": `stages` is missing or not an integer");
-      if (ranks > 0 && to.memoryBytes.size() > 1)
-        return bad(cluster + ": `memory_bytes` has " + llvm::Twine(to.memoryBytes.size()) +
-                   " numbers; with --ranks, which decides how many stages there are, all ranks "
-                   "have the same memory");
-      if (ranks > 0)
-        to.stages = to.dataParallel = 1;
-      if (stages != 1 && to.stages != stages)
-        return bad(cluster + ": `stages` is " + llvm::Twine(to.stages) + ", --stages says " +
-                   llvm::Twine(stages));
-      if (dataParallel != 1 && to.dataParallel != dataParallel)
-        return bad(cluster + ": `data_parallel.size` is " + llvm::Twine(to.dataParallel) +
-                   ", --data-parallel says " + llvm::Twine(dataParallel));
-      if (zero != 0)
-        to.zero = zero;
+    } else if (llvm::Error error = useFile()) {
+      return error;
     }
     if (ranks > 0) {
       to.stages = 1;
@@ -97,6 +78,37 @@ private:
     // From here on every stage has a limit of its own, or none has.
     if (to.memoryBytes.size() == 1)
       to.memoryBytes.resize(to.stages, to.memoryBytes.front());
+    return llvm::Error::success();
+  }
+
+  /// What the file leaves open is as the options say; where both say something, it has to be the
+  /// same.
+  llvm::Error useFile() {
+    rt::Result<planner::ClusterFile> file = files->cluster(cluster);
+    if (!file)
+      return bad(file.status().message());
+    described = *std::move(file);
+    planner::Cluster &to = described.cluster;
+    if (!described.givesStages && stages == 1 && ranks == 0)
+      return bad(cluster + ": `stages` is missing, there and as --stages of more than 1");
+    if (ranks > 0 && to.memoryBytes.size() > 1)
+      return bad(cluster + ": `memory_bytes` has " + llvm::Twine(to.memoryBytes.size()) +
+                 " numbers; with --ranks, which decides how many stages there are, all ranks "
+                 "have the same memory");
+    if (ranks > 0)
+      to.stages = to.dataParallel = 1;
+    if (!described.givesStages)
+      to.stages = stages;
+    if (!described.givesReplicas)
+      to.dataParallel = dataParallel;
+    if (stages != 1 && to.stages != stages)
+      return bad(cluster + ": `stages` is " + llvm::Twine(to.stages) + ", --stages says " +
+                 llvm::Twine(stages));
+    if (dataParallel != 1 && to.dataParallel != dataParallel)
+      return bad(cluster + ": `data_parallel.size` is " + llvm::Twine(to.dataParallel) +
+                 ", --data-parallel says " + llvm::Twine(dataParallel));
+    if (zero != 0)
+      to.zero = zero;
     return llvm::Error::success();
   }
 

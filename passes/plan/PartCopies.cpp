@@ -87,6 +87,19 @@ std::shared_ptr<PartCopy> PartCopies::findEqual(const PartCopy &copy, int64_t pa
   return nullptr;
 }
 
+std::vector<planner::PartsCosts> PartCopies::allCosts() const {
+  std::vector<planner::PartsCosts> all;
+  for (const auto &[key, copy] : copies) {
+    const auto &[parts, price, replicas] = key;
+    const auto ofAll = copies.find({parts, price, 1});
+    if (!copy->module || (replicas > 1 && ofAll != copies.end() && ofAll->second == copy))
+      continue;
+    all.push_back(
+        {parts, price, replicas > 1 ? std::optional(replicas) : std::nullopt, copy->problem});
+  }
+  return all;
+}
+
 LogicalResult PartCopies::addCosts(PartCopy &copy, int64_t parts) {
   if (parts > 1 && failed(passes.addCosts(*copy.module, copy.costs)))
     return failure();

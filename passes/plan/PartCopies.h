@@ -12,6 +12,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "passes/cost/LayerCosts.h"
+#include "runtime/planner/model/PlanChoice.h"
 #include "runtime/planner/search/RankCandidates.h"
 #include <functional>
 #include <map>
@@ -64,6 +65,9 @@ public:
   /// What a division is planned on, with layouts at this price.
   PartCopy &of(const planner::RankDivision &division, std::optional<double> price = std::nullopt);
 
+  /// The costs of all copies that were asked for.
+  std::vector<planner::PartsCosts> allCosts() const;
+
 private:
   std::shared_ptr<PartCopy> make(const planner::RankDivision &division,
                                  std::optional<double> price);
@@ -79,7 +83,8 @@ private:
   /// By the number of parts, the price, and the number of replicas that divide the optimizer's
   /// state, which the search of layouts asks for unless memory costs nothing. Equal layouts are one
   /// copy.
-  std::map<std::tuple<int64_t, std::optional<double>, int64_t>, std::shared_ptr<PartCopy>> copies;
+  using Key = std::tuple<int64_t, std::optional<double>, int64_t>;
+  std::map<Key, std::shared_ptr<PartCopy>> copies;
 };
 
 } // namespace omnibal::plan

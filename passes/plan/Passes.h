@@ -21,7 +21,7 @@ class InputFiles;
 namespace plan {
 struct LengthGroupReport;
 struct ModePlans;
-struct RankReport;
+struct RankRecord;
 } // namespace plan
 /// The same pass, which reads `files`, which other passes of its pipeline share.
 std::unique_ptr<mlir::Pass> createAttachCluster(const AttachClusterOptions &options,
@@ -41,7 +41,7 @@ std::unique_ptr<mlir::Pass> createSearchModePlans(const SearchModePlansOptions &
 /// `costs` what omnibal-annotate-costs would, where stages have parts.
 std::unique_ptr<mlir::Pass> createSearchRanks(const SearchRanksOptions &options,
                                               std::shared_ptr<plan::ModePlans> found,
-                                              std::shared_ptr<plan::RankReport> report,
+                                              std::shared_ptr<plan::RankRecord> record,
                                               std::shared_ptr<cost::CostReports> costs,
                                               std::shared_ptr<cost::InputFiles> files);
 } // namespace omnibal

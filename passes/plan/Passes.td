@@ -14,7 +14,7 @@ def AttachCluster : Pass<"omnibal-attach-cluster", "::mlir::ModuleOp"> {
   let options = [
     Option<"cluster", "cluster", "std::string", "\"\"", "Cluster description (JSON file)">,
     Option<"stages", "stages", "int64_t", "1",
-           "Pipeline stages; with a file, other numbers than 1 must agree with it">,
+           "Pipeline stages; a file that says how many must agree with other numbers than 1">,
     Option<"dataParallel", "data-parallel", "int64_t", "1", "Replicas; with a file as stages">,
     Option<"zero", "zero", "int64_t", "0",
            "1: replicas divide the optimizer's state; 0: they do not, or as the file says">,

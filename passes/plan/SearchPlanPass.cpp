@@ -63,9 +63,9 @@ private:
 struct SearchRanks : impl::SearchRanksBase<SearchRanks> {
   using SearchRanksBase::SearchRanksBase;
   SearchRanks(const SearchRanksOptions &options, std::shared_ptr<plan::ModePlans> found,
-              std::shared_ptr<plan::RankReport> report, std::shared_ptr<cost::CostReports> costs,
+              std::shared_ptr<plan::RankRecord> record, std::shared_ptr<cost::CostReports> costs,
               std::shared_ptr<cost::InputFiles> files)
-      : SearchRanksBase(options), found(std::move(found)), report(std::move(report)),
+      : SearchRanksBase(options), found(std::move(found)), record(std::move(record)),
         costs(std::move(costs)), files(std::move(files)) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -140,9 +140,9 @@ private:
         [&](ModuleOp module, cost::CostReports &reports) { return addCosts(module, reports); },
         /*mayFail=*/layouts.getValue() == searchedLayouts,
         /*arePriced=*/layouts.getValue() == searchedLayouts && layoutPrice < 0};
-    auto planned = plan::searchRanks(getOperation(), choices, limits, passes, *report);
-    if (costs && !report->costs.empty())
-      *costs = report->costs;
+    auto planned = plan::searchRanks(getOperation(), choices, limits, passes, *record);
+    if (costs && !record->costs.empty())
+      *costs = record->costs;
     return finish(getOperation(), std::move(planned), found.get());
   }
 
@@ -183,7 +183,7 @@ private:
   }
 
   std::shared_ptr<plan::ModePlans> found;
-  std::shared_ptr<plan::RankReport> report = std::make_shared<plan::RankReport>();
+  std::shared_ptr<plan::RankRecord> record = std::make_shared<plan::RankRecord>();
   std::shared_ptr<cost::CostReports> costs;
   std::shared_ptr<cost::InputFiles> files = std::make_shared<cost::InputFiles>();
   planner::RankLimits limits;
@@ -215,10 +215,10 @@ std::unique_ptr<Pass> createSearchModePlans(const SearchModePlansOptions &option
 
 std::unique_ptr<Pass> createSearchRanks(const SearchRanksOptions &options,
                                         std::shared_ptr<plan::ModePlans> found,
-                                        std::shared_ptr<plan::RankReport> report,
+                                        std::shared_ptr<plan::RankRecord> record,
                                         std::shared_ptr<cost::CostReports> costs,
                                         std::shared_ptr<cost::InputFiles> files) {
-  return std::make_unique<SearchRanks>(options, std::move(found), std::move(report),
+  return std::make_unique<SearchRanks>(options, std::move(found), std::move(record),
                                        std::move(costs), std::move(files));
 }
 

@@ -19,6 +19,7 @@ inline constexpr const char *stepProgram = "omnibal.program/2";
 inline constexpr const char *modesProgram = "omnibal.program/3";
 inline constexpr const char *calibration = "omnibal.calibration/1";
 inline constexpr const char *planProblem = "omnibal.plan-problem/1";
+inline constexpr const char *planChoice = "omnibal.plan-choice/1";
 inline constexpr const char *plan = "omnibal.plan/1";
 inline constexpr const char *planExport = "omnibal.plan-export/1";
 inline constexpr const char *stepProblem = "omnibal.step-problem/1";

@@ -179,7 +179,7 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
                "Choose the caps by predicted step time, with the figures of --cost, and say why");
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes,
                  "For --auto: memory of a rank (default: no limit)")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1, INT64_MAX));
   app.add_option("--samples-per-step", o.samplesPerStep,
                  "For --auto: samples of a step, all ranks together")
       ->check(wholeNumber(1, largestCap));

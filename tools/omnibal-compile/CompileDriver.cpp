@@ -6,6 +6,7 @@
 #include "passes/driver/CompileRecord.h"
 #include "passes/driver/Pipelines.h"
 #include "passes/plan/PlanRemarks.h"
+#include "runtime/planner/json/ChoiceJson.h"
 #include "runtime/planner/json/ProblemJson.h"
 #include "runtime/planner/search/PlanReasons.h"
 #include "runtime/program/MovesText.h"
@@ -20,9 +21,9 @@
 #include "tools/omnibal-compile/LengthGroupTable.h"
 #include "tools/omnibal-compile/LongestSample.h"
 #include "tools/omnibal-compile/Progress.h"
-#include "tools/omnibal-compile/RankTable.h"
 #include "tools/omnibal-compile/SampleSteps.h"
 #include "tools/omnibal-compile/StageTable.h"
+#include "tools/report/RankTable.h"
 #include "tools/report/Report.h"
 #include "tools/report/Trace.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -69,7 +70,8 @@ public:
                  << adapterText(record->laidOut.program->program)
                  << quantizedText(record->laidOut.program->program);
     if (options.ranks > 0)
-      llvm::outs() << rankTable(record->ranks, options.withoutParts);
+      llvm::outs() << report::rankTable(record->ranks.report,
+                                        {"--layout-price", options.withoutParts});
     return failed(flush("writing the stage table")) || failed(writeFiles()) ? 1 : 0;
   }
 
@@ -363,7 +365,8 @@ private:
   LogicalResult writeFiles() {
     const cost::UnitCosts unitCosts = costs(0).units.of(plans().front().plan.remat);
     if (failed(writeText(options.emitStepProblem, record->laidOut.program->program.stepProblem)) ||
-        failed(writeText(options.emitBatchCost, batchCostJson(unitCosts))))
+        failed(writeText(options.emitBatchCost, batchCostJson(unitCosts))) ||
+        failed(writeText(options.emitChoice, planner::writeChoice(record->ranks.choice))))
       return failure();
     for (size_t m = 0; m < plans().size(); ++m)
       if (failed(writeText(fileOfMode(options.emitProblem, m),

@@ -116,7 +116,7 @@ void describeRanks(CLI::App &app, Options &o) {
 void describePlan(CLI::App &app, Options &o) {
   app.option_defaults()->group("Plan of the pipeline");
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one stage, bytes")
-      ->check(CLI::PositiveNumber);
+      ->check(rt::wholeNumber(1, INT64_MAX));
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
       ->check(rt::word({"search", "layers", "parameters", "greedy"}));
@@ -253,7 +253,7 @@ void describeLengthGroups(CLI::App &app, Options &o) {
          "with --emit-length-groups: how many replicas may run a micro-batch together, as in "
          "1,2,4 (default: 1)")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(rt::wholeNumber(1, mostRanks));
   app.add_option("--tokens-per-step", o.tokensPerStep,
                  "with --emit-length-groups: tokens of a step, about (default: those of "
                  "--microbatches of the longest sample in every replica)")
@@ -268,6 +268,9 @@ void describeOutputs(CLI::App &app, Options &o) {
                  "write what a tile, a token and a squared sample length cost (JSON), for "
                  "omnibal-batch --cost");
   app.add_option("--emit-problem", o.emitProblem, "write the planning problem (JSON)");
+  app.add_option("--emit-choice", o.emitChoice,
+                 "with --ranks: write what divisions of the ranks are planned on (JSON), for "
+                 "omnibal-plan");
   app.add_option("--emit-step-problem", o.emitStepProblem,
                  "with --schedule per-step: write what plans of steps are made from (JSON), for "
                  "omnibal-plan --steps");
@@ -394,12 +397,12 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
       "omnibal-compile: an exported vision-language model becomes a pipelined training program",
       "omnibal-compile");
   app.footer(example);
-  app.set_version_flag("--version",
-                       rt::formats::versionText(
-                           "omnibal-compile", OMNIBAL_VERSION,
-                           {rt::formats::program, rt::formats::stepProgram,
-                            rt::formats::modesProgram, rt::formats::stepProblem, rt::formats::plan,
-                            rt::formats::planProblem, rt::formats::calibration}));
+  app.set_version_flag(
+      "--version", rt::formats::versionText("omnibal-compile", OMNIBAL_VERSION,
+                                            {rt::formats::program, rt::formats::stepProgram,
+                                             rt::formats::modesProgram, rt::formats::stepProblem,
+                                             rt::formats::plan, rt::formats::planProblem,
+                                             rt::formats::planChoice, rt::formats::calibration}));
   config::addConfigOptions(app);
   describe(app, options);
   if (!config::parseCommandLine(app, argc, argv, exitCode))
@@ -412,6 +415,11 @@ bool parseOptions(int argc, char **argv, Options &options, int &exitCode) {
   };
   if (!options.emitStepProblem.empty() && options.schedule != "per-step")
     return refuse("--emit-step-problem needs --schedule per-step");
+  if (!options.emitChoice.empty() && options.ranks == 0)
+    return refuse("--emit-choice needs --ranks");
+  if (!options.emitChoice.empty() && (options.remat != "auto" || options.partition != "search"))
+    return refuse("--emit-choice leaves cuts and rematerialization to who reads it; leave --remat "
+                  "and --partition out");
   std::string wrong = checkRanks(app, options);
   if (wrong.empty())
     wrong = checkLayouts(app, options);

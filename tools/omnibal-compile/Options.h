@@ -51,7 +51,7 @@ struct Options {
   int64_t memoryLimitBytes = 0; ///< 0: none
   std::string batches;
   std::vector<std::string> calibration;
-  std::string emitProblem, emitStepProblem, emitBatchCost, trace, report;
+  std::string emitProblem, emitChoice, emitStepProblem, emitBatchCost, trace, report;
   std::string emitLengthGroups, lengths; ///< candidates to write, and of what
   std::vector<int64_t> degrees;
   int64_t tokensPerStep = 0; ///< 0: not given

@@ -12,6 +12,8 @@ Exported exportJson(const Problem &problem, const Plan &plan, const PlanSearch &
     out.attribute("schema", rt::formats::planExport);
     out.attribute("microbatches", problem.microbatches);
     out.attribute("data_parallel", problem.cluster.dataParallel);
+    out.attribute("model_parallel", problem.cluster.parts);
+    out.attribute("zero", problem.cluster.zero);
     out.attributeArray("chunks", [&] {
       for (size_t c = 0; c < plan.chunkStage.size(); ++c)
         out.object([&] {

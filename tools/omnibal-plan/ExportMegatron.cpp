@@ -23,6 +23,8 @@ public:
         return std::move(result);
       }
     findLetters();
+    if (problem.cluster.parts > 1)
+      flag("--tensor-model-parallel-size", number(problem.cluster.parts));
     flag("--pipeline-model-parallel-size", number(stages));
     flag("--pipeline-model-parallel-layout", "'" + layout() + "'");
     flag("--num-layers", number(std::count(letters.begin(), letters.end(), 't')));
@@ -33,9 +35,10 @@ public:
   }
 
 private:
-  void flag(const char *name, const std::string &value) {
-    result.text += (result.text.empty() ? "" : " \\\n") + std::string(name) + " " + value;
+  void flag(const std::string &words) {
+    result.text += (result.text.empty() ? "" : " \\\n") + words;
   }
+  void flag(const char *name, const std::string &value) { flag(std::string(name) + " " + value); }
   void warn(const std::string &text) { result.warnings.push_back(text); }
 
   /// A letter a layer: E, t, L, and ' ' for what Megatron's layout does not know.
@@ -108,6 +111,11 @@ private:
   void schedule() {
     flag("--micro-batch-size", "1");
     flag("--global-batch-size", number(problem.microbatches * problem.cluster.dataParallel));
+    if (problem.cluster.divides())
+      flag("--use-distributed-optimizer");
+    if (stages > 1 && problem.cluster.dataParallel > 1 &&
+        problem.cluster.rankOrder == rt::RankOrder::Stage)
+      flag("--use-tp-pp-dp-mapping"); // else the replicas of a stage are neighbors
     bool interleaved = chunks > stages;
     if (interleaved && problem.microbatches % stages != 0)
       warn(

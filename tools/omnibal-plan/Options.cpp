@@ -14,6 +14,8 @@ constexpr const char *example = R"(Examples:
     omnibal-plan problem.json -o plan.json --baselines
   The plan as flags of Megatron-LM, and as a page:
     omnibal-plan problem.json --export megatron --report plan.html
+  How ranks are divided best into parts, stages and replicas, and the plan for that:
+    omnibal-plan choice.json -o plan.json --emit-problem problem.json
   Whether a plan, by hand or by another tool, is valid and takes what it says:
     omnibal-plan --check problem.json plan.json
 
@@ -21,7 +23,8 @@ constexpr const char *example = R"(Examples:
     omnibal-plan --steps loads.jsonl step-problem.json -o plans.jsonl
     omnibal-plan --check-steps step-problem.json loads.jsonl plans.jsonl
 
-`omnibal-compile MODEL.onnx ... --emit-problem problem.json` writes the problem of a model.)";
+`omnibal-compile MODEL.onnx ... --emit-problem problem.json` writes the problem of a model,
+`--ranks R --groups G ... --emit-choice choice.json` its costs for any division of the ranks.)";
 
 /// What is needed for what; an empty string if all is well.
 std::string problemWith(const Options &o) {
@@ -31,9 +34,12 @@ std::string problemWith(const Options &o) {
     return o.files.size() == 3 ? ""
                                : "--check-steps needs three files: STEP-PROBLEM.json "
                                  "LOADS.jsonl PLANS.jsonl";
-  bool hasViews = !o.report.empty() || !o.trace.empty() || !o.exportTo.empty() || o.baselines;
+  const bool hasViews = !o.report.empty() || !o.trace.empty() || !o.exportTo.empty() ||
+                        !o.emitProblem.empty() || o.baselines;
   if (!o.steps.empty() && (o.check || hasViews))
     return "--steps goes with -o and --json only";
+  if (o.check && !o.emitProblem.empty())
+    return "--emit-problem goes with a choice, which --check does not take";
   if (o.check)
     return o.files.size() == 2 ? "" : "--check needs two files: PROBLEM.json PLAN.json";
   if (o.files.size() != 1)
@@ -55,15 +61,22 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
   app.set_version_flag("--version",
                        rt::formats::versionText("omnibal-plan", OMNIBAL_VERSION,
                                                 {rt::formats::plan, rt::formats::planProblem,
-                                                 rt::formats::planExport, rt::formats::stepPlan,
-                                                 rt::formats::stepProblem}));
+                                                 rt::formats::planChoice, rt::formats::planExport,
+                                                 rt::formats::stepPlan, rt::formats::stepProblem}));
   config::addConfigOptions(app);
-  app.add_option("files", o.files, "PROBLEM.json; with --check PROBLEM.json PLAN.json")
+  app.add_option("files", o.files,
+                 "PROBLEM.json or CHOICE.json; with --check PROBLEM.json PLAN.json")
       ->required()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("-o,--output", o.output, "Where the plan is written");
+  app.add_option(
+      "--emit-problem", o.emitProblem,
+      "Write the problem that was planned, for --check: of a choice, that of the division "
+      "that was chosen");
   app.add_flag("--check", o.check, "Check a plan with the independent verifier");
-  app.add_option("--time-limit", o.timeLimit, "Seconds after which the best plan so far is given")
+  app.add_option("--time-limit", o.timeLimit,
+                 "Seconds after which the best plan so far is given; where "
+                 "divisions of ranks are compared, work is limited instead")
       ->check(rt::number(0.001, false, 1e6))
       ->capture_default_str();
   app.add_flag("--baselines", o.baselines, "Compare with how others cut and recompute");
@@ -84,10 +97,10 @@ bool parseOptions(int argc, char **argv, Options &o, int &exitCode) {
          "Whether plans of steps may divide the pictures of a micro-batch: auto (default) or off")
       ->check(rt::word({"auto", "off"}));
   app.add_option("--actions", o.stepActions, "Work for a step's plan: actions put into lists")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}))
+      ->check(rt::wholeNumber(1, 1'000'000'000'000))
       ->capture_default_str();
   app.add_option("--lists", o.stepLists, "Work for a step's plan: lists made by policies")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}))
+      ->check(rt::wholeNumber(1, 1'000'000'000'000))
       ->capture_default_str();
   app.add_flag("--json", o.json, "Print the plan (with --check: the verdict) as JSON");
   if (!config::parseCommandLine(app, argc, argv, exitCode))

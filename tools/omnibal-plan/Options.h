@@ -9,12 +9,13 @@
 namespace omnibal::plan {
 
 struct Options {
-  /// The problem; with --check the plan too, with --check-steps the loads and the plans.
+  /// The problem or choice; with --check the plan too, with --check-steps the loads and the plans.
   std::vector<std::string> files;
   std::string output, report, trace;
-  std::string exportTo; ///< megatron | json; empty: no export
+  std::string emitProblem; ///< of the division that was chosen
+  std::string exportTo;    ///< megatron | json; empty: no export
   bool check = false, json = false, baselines = false;
-  double timeLimit = 10; ///< seconds
+  double timeLimit = 10; ///< seconds; where divisions are compared, work is limited instead
   std::string steps;     ///< loads, a line a step; empty: one plan for all steps
   bool checkSteps = false;
   bool maySplitSteps = true;

@@ -1,8 +1,9 @@
 //===- main.cpp - omnibal-plan: a planning problem in, the best plan out --------------------===//
 #include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/json/ChoiceJson.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/json/ProblemJson.h"
-#include "runtime/planner/search/Search.h"
+#include "runtime/planner/search/ChoiceSearch.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/JsonWriter.h"
 #include "runtime/support/NumberText.h"
@@ -11,6 +12,7 @@
 #include "tools/omnibal-plan/Steps.h"
 #include "tools/omnibal-plan/Table.h"
 #include "tools/report/Progress.h"
+#include "tools/report/RankTable.h"
 #include "tools/report/Report.h"
 #include "tools/report/Trace.h"
 #include <csignal>
@@ -75,27 +77,49 @@ std::vector<Baseline> baselinesFor(const Options &options, const Problem &proble
                       [&] { return baselines(problem, options.timeLimit); });
 }
 
-int search(const Options &options) {
-  auto problem = readProblem(options.files[0]);
-  if (!problem)
-    return fail(problem.status().message());
+struct Found {
+  ChosenPlan plan;
+  std::optional<RankReport> ranks; ///< where the file leaves it open how they are divided
+};
+
+Found find(const Options &options, ProblemOrChoice given) {
+  if (auto *choice = std::get_if<PlanChoice>(&given)) {
+    Found found;
+    rt::Progress progress("planning the divisions of the ranks");
+    found.plan = searchChoice(*choice, {options.timeLimit}, found.ranks.emplace());
+    return found;
+  }
+  auto &problem = std::get<Problem>(given);
   SearchResult result = withProgress("searching for a plan", options,
-                                     [&] { return searchPlan(*problem, {options.timeLimit}); });
+                                     [&] { return searchPlan(problem, {options.timeLimit}); });
+  return {{std::move(problem), std::move(result)}, std::nullopt};
+}
+
+int search(const Options &options) {
+  auto given = readProblemOrChoice(options.files[0]);
+  if (!given)
+    return fail(given.status().message());
+  const Found found = find(options, std::move(*given));
+  const Problem &problem = found.plan.problem;
+  const SearchResult &result = found.plan.search;
   if (!result.plan)
     return fail(options.files[0] + ": " + result.problem);
   PlanSearch facts = result.facts();
   std::vector<Baseline> others =
-      baselinesFor(options, *problem, options.baselines || !options.report.empty());
+      baselinesFor(options, problem, options.baselines || !options.report.empty());
   for (const Baseline &b : others)
     facts.baselines.emplace_back(b.name,
                                  b.plan ? std::optional<int64_t>(b.plan->stepNs) : std::nullopt);
   std::string text = writePlan(*result.plan, facts);
   if ((!options.output.empty() && !isWritten(options.output, text)) ||
-      !areViewsWritten(options, *problem, *result.plan, facts, others))
+      (!options.emitProblem.empty() && !isWritten(options.emitProblem, writeProblem(problem))) ||
+      !areViewsWritten(options, problem, *result.plan, facts, others))
     return 1;
   if (!options.exportTo.empty())
-    return writeExport(options, *problem, *result.plan, facts);
-  std::cout << (options.json ? text : table(*problem, *result.plan, facts));
+    return writeExport(options, problem, *result.plan, facts);
+  std::cout << (options.json ? text : table(problem, *result.plan, facts));
+  if (found.ranks && !options.json)
+    std::cout << report::rankTable(*found.ranks);
   if (options.baselines && !options.json)
     std::cout << baselineTable(*result.plan, others);
   return 0;

@@ -1,6 +1,6 @@
 //===- ClusterJson.cpp -------------------------------------------------------------------===//
 #include "runtime/planner/json/ClusterJson.h"
-#include "runtime/planner/json/JsonText.h"
+#include "runtime/planner/json/JsonPlace.h"
 #include <algorithm>
 
 namespace omnibal::planner {
@@ -73,6 +73,8 @@ Status readNode(const json &object, const std::string &where, std::optional<Node
   return Status::ok();
 }
 
+} // namespace
+
 rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &where) {
   if (!value.is_object())
     return invalid(where + ": a cluster is a JSON object");
@@ -82,9 +84,11 @@ rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &wher
   known.emplace("stages", 1);
   OMNIBAL_ASSIGN_OR_RETURN(file.cluster, readCluster(known, where, {"device", "node", "parts"}));
   file.givesLink = memberOf(value, "link");
-  if (const json *replicas = objectIn(value, "data_parallel"))
+  if (const json *replicas = objectIn(value, "data_parallel")) {
+    file.givesReplicas = memberOf(*replicas, "size");
     file.givesDataParallelLink =
         memberOf(*replicas, "latency_ns") || memberOf(*replicas, "bytes_per_s");
+  }
   if (memberOf(value, "node"))
     OMNIBAL_RETURN_IF_ERROR(readNode(value, where, file.node));
   if (memberOf(value, "parts")) {
@@ -101,8 +105,6 @@ rt::Result<ClusterFile> clusterFileOf(const json &value, const std::string &wher
     file.deviceObject = std::make_shared<const json>(*device);
   return file;
 }
-
-} // namespace
 
 rt::Result<Cluster> readCluster(const json &object, const std::string &where,
                                 std::initializer_list<std::string_view> alsoKnown) {
@@ -138,6 +140,53 @@ rt::Result<ClusterFile> readClusterFile(const std::string &path) {
 rt::Result<ClusterFile> parseClusterFile(std::string_view text, const std::string &where) {
   OMNIBAL_ASSIGN_OR_RETURN(json value, parsePlainJson(text, where));
   return clusterFileOf(value, where);
+}
+
+namespace {
+
+/// Stands in `memory_bytes` where there is no limit; doubles hold it exactly.
+constexpr int64_t noMemoryLimit = (int64_t{1} << 53) - 1;
+
+void writeLink(rt::JsonWriter &out, const Link &link) {
+  out.attribute("latency_ns", link.latencyNs);
+  out.attribute("bytes_per_s", link.bytesPerSecond);
+}
+
+void writeMemoryAndLink(rt::JsonWriter &out, const Cluster &cluster) {
+  out.attributeArray("memory_bytes", [&] {
+    if (cluster.memoryBytes.empty())
+      out.value(noMemoryLimit);
+    for (int64_t bytes : cluster.memoryBytes)
+      out.value(bytes);
+  });
+  out.attributeObject("link", [&] { writeLink(out, cluster.link); });
+}
+
+} // namespace
+
+void writeCluster(rt::JsonWriter &out, const Cluster &cluster) {
+  out.attribute("stages", cluster.stages);
+  writeMemoryAndLink(out, cluster);
+  out.attributeObject("data_parallel", [&] {
+    out.attribute("size", cluster.dataParallel);
+    writeLink(out, cluster.dataParallelLink);
+    if (cluster.zero > 0)
+      out.attribute("zero", cluster.zero);
+  });
+  if (cluster.parts > 1)
+    out.attribute("model_parallel", cluster.parts);
+  if (cluster.rankOrder != rt::RankOrder::Stage)
+    out.attribute("rank_order", rankOrderName(cluster.rankOrder));
+}
+
+void writeUndivided(rt::JsonWriter &out, const Cluster &cluster, const std::optional<Node> &node) {
+  writeMemoryAndLink(out, cluster);
+  out.attributeObject("data_parallel", [&] { writeLink(out, cluster.dataParallelLink); });
+  if (node)
+    out.attributeObject("node", [&] {
+      out.attribute("ranks", node->ranks);
+      writeLink(out, node->link);
+    });
 }
 
 } // namespace omnibal::planner

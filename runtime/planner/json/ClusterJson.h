@@ -3,6 +3,7 @@
 #define RUNTIME_PLANNER_JSON_CLUSTERJSON_H
 
 #include "runtime/planner/model/Node.h"
+#include "runtime/support/JsonWriter.h"
 #include "runtime/support/Status.h"
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -24,7 +25,7 @@ rt::Result<Cluster> readCluster(const nlohmann::json &object, const std::string 
 /// A file of its own: a cluster and what device its stages have.
 struct ClusterFile {
   Cluster cluster;
-  bool givesStages = false;                              ///< else they are one
+  bool givesStages = false, givesReplicas = false;       ///< else they are one
   bool givesLink = false, givesDataParallelLink = false; ///< else they are the default one
   std::string deviceName;                                ///< empty: `device` is no name
   std::shared_ptr<const nlohmann::json> deviceObject;    ///< null: `device` is no object
@@ -35,6 +36,13 @@ struct ClusterFile {
 rt::Result<ClusterFile> readClusterFile(const std::string &path);
 /// The same from text; `where` stands for the file in messages.
 rt::Result<ClusterFile> parseClusterFile(std::string_view text, const std::string &where);
+/// The same from an object of another file.
+rt::Result<ClusterFile> clusterFileOf(const nlohmann::json &value, const std::string &where);
+
+/// What `readCluster` reads, and how the ranks are numbered where it is not the usual way.
+void writeCluster(rt::JsonWriter &out, const Cluster &cluster);
+/// The same of ranks that are not divided yet: limit and links of all.
+void writeUndivided(rt::JsonWriter &out, const Cluster &cluster, const std::optional<Node> &node);
 
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_JSON_CLUSTERJSON_H

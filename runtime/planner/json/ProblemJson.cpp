@@ -1,11 +1,10 @@
 #include "runtime/planner/json/ProblemJson.h"
 #include "runtime/planner/json/ClusterJson.h"
-#include "runtime/planner/json/JsonText.h"
+#include "runtime/planner/json/JsonPlace.h"
 #include "runtime/planner/model/ProblemSize.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/support/Formats.h"
 #include "runtime/support/JsonWriter.h"
-#include <algorithm>
 
 namespace omnibal::planner {
 using nlohmann::json;
@@ -13,55 +12,6 @@ using rt::invalid;
 using rt::Status;
 
 namespace {
-
-/// Stands in `memory_bytes` where there is no limit; doubles hold it exactly.
-constexpr int64_t noMemoryLimit = (int64_t{1} << 53) - 1;
-
-/// A JSON object with its place ("p.json: layers[3].remat[0]") for messages.
-struct Place {
-  const json &object;
-  std::string where;
-
-  Status bad(const std::string &message) const { return invalid(where + ": " + message); }
-
-  Status onlyKeys(std::initializer_list<std::string_view> known) const {
-    for (const auto &[key, ignored] : object.items())
-      if (std::find(known.begin(), known.end(), key) == known.end())
-        return bad("unknown key `" + key + "`");
-    return Status::ok();
-  }
-  Status integer(const char *key, int64_t &out, bool required = true) const {
-    const json *value = memberOf(object, key);
-    if (!value)
-      return required ? bad("`" + std::string(key) + "` is missing") : Status::ok();
-    std::optional<int64_t> number = integerOf(*value);
-    if (!number || *number < 0)
-      return bad("`" + std::string(key) + "` must be an integer of at least 0");
-    out = *number;
-    return Status::ok();
-  }
-  Status text(const char *key, std::string &out) const {
-    const std::string *value = textIn(object, key);
-    if (!value)
-      return bad("`" + std::string(key) + "` is missing or not a string");
-    out = *value;
-    return Status::ok();
-  }
-  /// Calls `read` with the place of every element, which must be objects.
-  template <typename F> Status each(const char *key, F read) const {
-    const json *list = listIn(object, key);
-    if (!list)
-      return bad("`" + std::string(key) + "` is missing or not a list");
-    for (size_t i = 0; i < list->size(); ++i) {
-      std::string place =
-          where + (where.back() == ']' ? "." : ": ") + key + "[" + std::to_string(i) + "]";
-      if (!(*list)[i].is_object())
-        return invalid(place + " must be an object");
-      OMNIBAL_RETURN_IF_ERROR(read(Place{(*list)[i], place}));
-    }
-    return Status::ok();
-  }
-};
 
 Status readOption(const Place &place, Layer &layer) {
   RematOption option;
@@ -143,14 +93,6 @@ Status readMicrobatches(const Place &place, Problem &problem) {
   return Status::ok();
 }
 
-Status readSchedule(const Place &place, Problem &problem) {
-  OMNIBAL_RETURN_IF_ERROR(place.text("schedule", problem.schedule));
-  if (problem.schedule == "auto" || chunksPerStage(problem.schedule))
-    return Status::ok();
-  return place.bad("unknown `schedule` " + problem.schedule + " (known: " + scheduleNames +
-                   ", auto)");
-}
-
 Status readGivenCuts(const json &list, const Place &given, Problem &problem) {
   auto layers = static_cast<int64_t>(problem.layers.size());
   for (const json &element : list) {
@@ -188,6 +130,18 @@ Status checkChunks(const Place &place, const Problem &problem) {
                    " stages has " + std::to_string(problem.cluster.stages * *perStage));
 }
 
+/// The cluster, and how its ranks are numbered, which decides nothing here but counts for those who
+/// follow the plan.
+Status readRanks(const Place &place, Cluster &cluster) {
+  OMNIBAL_ASSIGN_OR_RETURN(
+      cluster, readCluster(place.object, place.where, {"model_parallel", "rank_order"}));
+  OMNIBAL_RETURN_IF_ERROR(place.integer("model_parallel", cluster.parts, false));
+  if (cluster.parts < 1)
+    return place.bad("`model_parallel` must be at least 1");
+  return memberOf(place.object, "rank_order") ? place.rankOrder("rank_order", cluster.rankOrder)
+                                              : Status::ok();
+}
+
 /// `vary`, and `given` exactly for what may not vary.
 Status readFreedom(const Place &place, Problem &problem) {
   static const json none = json::object();
@@ -219,28 +173,23 @@ Status readFreedom(const Place &place, Problem &problem) {
   return Status::ok();
 }
 
+} // namespace
+
 rt::Result<Problem> problemOf(const json &value, const std::string &where) {
   if (!value.is_object())
     return invalid(where + ": a problem is a JSON object");
   Place place{value, where};
   Problem problem;
-  std::string schema;
+  OMNIBAL_RETURN_IF_ERROR(place.schema(rt::formats::planProblem));
   OMNIBAL_RETURN_IF_ERROR(place.onlyKeys(
       {"schema", "layers", "edges", "cluster", "microbatches", "schedule", "vary", "given"}));
-  OMNIBAL_RETURN_IF_ERROR(place.text("schema", schema));
-  if (schema != rt::formats::planProblem)
-    return place.bad("`schema` is " + schema + ", expected " + rt::formats::planProblem);
-  OMNIBAL_RETURN_IF_ERROR(
-      place.each("layers", [&](const Place &layer) { return readLayer(layer, problem); }));
-  OMNIBAL_RETURN_IF_ERROR(
-      place.each("edges", [&](const Place &edge) { return readEdge(edge, problem); }));
+  OMNIBAL_RETURN_IF_ERROR(readLayers(value, where, problem));
   const json *cluster = objectIn(value, "cluster");
-  if (problem.layers.empty() || !cluster)
-    return place.bad(std::string("`") + (cluster ? "layers" : "cluster") +
-                     "` is missing, of another type or empty");
-  OMNIBAL_ASSIGN_OR_RETURN(problem.cluster, readCluster(*cluster, where + ": cluster"));
+  if (!cluster)
+    return place.bad("`cluster` is missing or of another type");
+  OMNIBAL_RETURN_IF_ERROR(readRanks({*cluster, where + ": cluster"}, problem.cluster));
   OMNIBAL_RETURN_IF_ERROR(readMicrobatches(place, problem));
-  OMNIBAL_RETURN_IF_ERROR(readSchedule(place, problem));
+  OMNIBAL_RETURN_IF_ERROR(place.schedule(problem.schedule));
   OMNIBAL_RETURN_IF_ERROR(readFreedom(place, problem));
   if (std::string why = tooLarge(problem); !why.empty())
     return place.bad(why);
@@ -248,7 +197,14 @@ rt::Result<Problem> problemOf(const json &value, const std::string &where) {
   return problem;
 }
 
-} // namespace
+Status readLayers(const json &object, const std::string &where, Problem &problem) {
+  const Place place{object, where};
+  OMNIBAL_RETURN_IF_ERROR(
+      place.each("layers", [&](const Place &layer) { return readLayer(layer, problem); }));
+  if (problem.layers.empty())
+    return place.bad("`layers` is missing or empty");
+  return place.each("edges", [&](const Place &edge) { return readEdge(edge, problem); });
+}
 
 rt::Result<Problem> parseProblem(std::string_view text, const std::string &where) {
   OMNIBAL_ASSIGN_OR_RETURN(json value, parseJson(text, where));
@@ -284,27 +240,6 @@ void writeLayer(rt::JsonWriter &out, const Layer &layer) {
   });
 }
 
-void writeCluster(rt::JsonWriter &out, const Cluster &cluster) {
-  auto link = [&](const Link &value) {
-    out.attribute("latency_ns", value.latencyNs);
-    out.attribute("bytes_per_s", value.bytesPerSecond);
-  };
-  out.attribute("stages", cluster.stages);
-  out.attributeArray("memory_bytes", [&] {
-    if (cluster.memoryBytes.empty())
-      out.value(noMemoryLimit);
-    for (int64_t bytes : cluster.memoryBytes)
-      out.value(bytes);
-  });
-  out.attributeObject("link", [&] { link(cluster.link); });
-  out.attributeObject("data_parallel", [&] {
-    out.attribute("size", cluster.dataParallel);
-    link(cluster.dataParallelLink);
-    if (cluster.zero > 0)
-      out.attribute("zero", cluster.zero);
-  });
-}
-
 void writeMicrobatches(rt::JsonWriter &out, const Problem &problem) {
   if (problem.factors.empty())
     return out.attribute("microbatches", problem.microbatches);
@@ -316,18 +251,22 @@ void writeMicrobatches(rt::JsonWriter &out, const Problem &problem) {
 
 } // namespace
 
+void writeLayers(rt::JsonWriter &out, const Problem &problem) {
+  out.attributeObjects("layers", problem.layers,
+                       [&](const Layer &layer) { writeLayer(out, layer); });
+  out.attributeObjects("edges", problem.edges, [&](const Edge &edge) {
+    out.attribute("from", edge.from);
+    out.attribute("to", edge.to);
+    out.attribute("bytes", edge.bytes);
+    out.attribute("grad_bytes", edge.gradBytes);
+  });
+}
+
 std::string writeProblem(const Problem &problem) {
   rt::JsonWriter out(1);
   out.object([&] {
     out.attribute("schema", rt::formats::planProblem);
-    out.attributeObjects("layers", problem.layers,
-                         [&](const Layer &layer) { writeLayer(out, layer); });
-    out.attributeObjects("edges", problem.edges, [&](const Edge &edge) {
-      out.attribute("from", edge.from);
-      out.attribute("to", edge.to);
-      out.attribute("bytes", edge.bytes);
-      out.attribute("grad_bytes", edge.gradBytes);
-    });
+    writeLayers(out, problem);
     out.attributeObject("cluster", [&] { writeCluster(out, problem.cluster); });
     writeMicrobatches(out, problem);
     out.attribute("schedule", problem.schedule);

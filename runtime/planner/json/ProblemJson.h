@@ -3,7 +3,9 @@
 #define RUNTIME_PLANNER_JSON_PROBLEMJSON_H
 
 #include "runtime/planner/model/Problem.h"
+#include "runtime/support/JsonWriter.h"
 #include "runtime/support/Status.h"
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace omnibal::planner {
@@ -15,9 +17,14 @@ namespace omnibal::planner {
 rt::Result<Problem> readProblem(const std::string &path);
 /// The same from text; `where` stands for the file in messages.
 rt::Result<Problem> parseProblem(std::string_view text, const std::string &where);
+rt::Result<Problem> problemOf(const nlohmann::json &value, const std::string &where);
 
 /// The problem in the form of docs/planner.md, newline at the end.
 std::string writeProblem(const Problem &problem);
+
+/// `layers` and `edges` of an object, for files with several; `where` stands for it in messages.
+rt::Status readLayers(const nlohmann::json &object, const std::string &where, Problem &problem);
+void writeLayers(rt::JsonWriter &out, const Problem &problem);
 
 } // namespace omnibal::planner
 #endif // RUNTIME_PLANNER_JSON_PROBLEMJSON_H

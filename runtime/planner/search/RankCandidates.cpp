@@ -15,11 +15,11 @@ bool allows(const std::optional<int64_t> &given, int64_t value) {
 std::vector<int64_t> partsOf(const RankLimits &limits) {
   if (limits.parts)
     return {*limits.parts};
-  std::vector<int64_t> usual;
-  for (int64_t parts : usualParts)
+  std::vector<int64_t> held;
+  for (int64_t parts : limits.anyParts)
     if (!limits.node || parts <= limits.node->ranks)
-      usual.push_back(parts);
-  return usual;
+      held.push_back(parts);
+  return held;
 }
 
 /// Stages as neighbors serve as well where a node holds all ranks, or one kind has no neighbors.
@@ -78,8 +78,6 @@ Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::opti
   return cluster;
 }
 
-namespace {
-
 Problem dividedBy(const Problem &problem, const RankDivision &division,
                   const std::optional<Node> &node) {
   Problem divided = problem;
@@ -87,8 +85,6 @@ Problem dividedBy(const Problem &problem, const RankDivision &division,
   divided.microbatches = division.microbatches;
   return divided;
 }
-
-} // namespace
 
 int64_t boundOf(const Problem &problem, const RankDivision &division,
                 const std::optional<Node> &node) {

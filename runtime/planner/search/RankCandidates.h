@@ -2,31 +2,10 @@
 #ifndef RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
 #define RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
 
-#include "runtime/planner/model/Node.h"
-#include <optional>
-#include <vector>
+#include "runtime/planner/model/RankDivision.h"
+#include <string>
 
 namespace omnibal::planner {
-
-/// Ranks that may run a stage together, where nobody says how many; more than those of a machine
-/// talk over links that are too slow for them.
-inline constexpr int64_t usualParts[] = {1, 2, 4, 8};
-
-/// How many ranks there are, what a step is, and what of the division is decided already.
-struct RankLimits {
-  int64_t ranks = 1;
-  int64_t groups = 1; ///< packed micro-batches of a step, of all replicas
-  std::optional<int64_t> stages, replicas, zero;
-  std::optional<Node> node;
-  std::optional<int64_t> parts = 1; ///< of a stage; none: those of `usualParts` that a node holds
-  std::optional<rt::RankOrder> rankOrder = {}; ///< none: whichever gives links of a node to more
-};
-
-/// parts x stages x replicas ranks; every replica has `microbatches` in a step.
-struct RankDivision {
-  int64_t stages = 1, replicas = 1, zero = 0, microbatches = 1, parts = 1;
-  rt::RankOrder rankOrder = rt::RankOrder::Stage;
-};
 
 /// Returns every division that leaves no rank idle and gives all replicas equally many
 /// micro-batches, with at most `layers` stages; with and without ZeRO-1 where several replicas
@@ -37,6 +16,10 @@ std::vector<RankDivision> rankDivisions(const RankLimits &limits, int64_t layers
 /// Returns the cluster of a division: the limit of the first stage for all, and the links as they
 /// are, but that of `node` where a node holds all who use them.
 Cluster clusterOf(Cluster cluster, const RankDivision &division, const std::optional<Node> &node);
+
+/// What a division plans: `problem` on its cluster, with its micro-batches.
+Problem dividedBy(const Problem &problem, const RankDivision &division,
+                  const std::optional<Node> &node);
 
 /// Returns a bound on the step of every plan of a division, found without a search. `problem` has
 /// no loads of its own, since these are of a step of other micro-batches.

@@ -303,6 +303,60 @@ class PlanTool(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("chunk 0 of 2 is on stage 1", done.stderr)
 
+    def choice(self, **changes):
+        """Two ranks that run a stage together take 0.6 of the time of one, and hold half."""
+        def costs(parts):
+            problem = self.chain(8, 1)
+            layers = [layer | {"param_bytes": 1000 // parts, "state_bytes": 600 // parts, "forward_ns": (100_000, 60_000)[parts - 1]}
+                      for layer in problem["layers"]]
+            return {"parts": parts, "layers": layers, "edges": problem["edges"]}
+        slow = {"latency_ns": 1000, "bytes_per_s": 10 ** 9}
+        return {"schema": "omnibal.plan-choice/1", "ranks": 4, "groups": 8, "schedule": "1f1b",
+                "cluster": {"memory_bytes": 10 ** 9, "link": slow, "data_parallel": slow}, "costs": [costs(1), costs(2)]} | changes
+
+    def test_ranks_that_nobody_has_divided(self):
+        problem, plan = self.path("problem.json"), self.path("plan.json")
+        done = run(self.path("choice.json", self.choice()), "-o", plan, "--emit-problem", problem, "--report", self.path("plan.html"),
+                   "--trace", self.path("trace.json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Without parts and stages nothing is waited for or exchanged but gradients, of which there are none.
+        self.assertRegex(done.stdout, r"\n +1 +1 +4 +no +2 .*  chosen\n")
+        self.assertRegex(done.stdout, r"no plan of any division takes less than [0-9.]+ ms \(gap 0\.00%\)\n$")
+        with open(problem, encoding="utf-8") as file:
+            chosen = json.load(file)
+        self.assertEqual((chosen["cluster"]["stages"], chosen["cluster"]["data_parallel"]["size"], chosen["microbatches"]), (1, 4, 2))
+        self.assertEqual(run("--check", problem, plan).stdout, f"{plan}: valid\n")
+        self.assertTrue(all(os.path.getsize(self.path(name)) > 1000 for name in ("plan.html", "trace.json")))
+        # A layer has 1000 bytes and 11 more of activations on a rank, half of the former where two run it.
+        for limit, row in ((7000, "2 +1 +2 +no"), (2200, "2 +2 +1 +no")):
+            cluster = self.choice()["cluster"] | {"memory_bytes": limit}
+            done = run(self.path("choice.json", self.choice(cluster=cluster, zero=0)), "-o", plan)
+            self.assertEqual(done.returncode, 0, f"{limit}: {done.stderr}")
+            self.assertRegex(done.stdout, rf"\n +{row} .*  chosen\n", limit)
+            self.assertIn("does not fit", done.stdout)
+        done = run(self.path("choice.json", self.choice(cluster=self.choice()["cluster"] | {"memory_bytes": 100})), "-o", plan)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("choice.json: no division of 4 ranks has a plan\n", done.stderr)
+        self.assertEqual([" bytes more on every stage" in line for line in done.stderr.splitlines()[1:]], [True] * 8, done.stderr)
+        one, other = self.choice()["costs"]
+        for text, changes in (("no division of 4 ranks gives every replica equally many of 8 groups", {"stages": 3}), ("`ranks` must be", {"ranks": 0}),
+                              ("has 1 layers, the first costs have 8", {"costs": [one, other | {"layers": other["layers"][:1], "edges": []}]})):
+            done = run(self.path("choice.json", self.choice(**changes)), "-o", plan)
+            self.assertEqual(done.returncode, 1)
+            self.assertTrue(done.stderr.startswith(f"omnibal-plan: error: {self.path('choice.json')}: "), done.stderr)
+            self.assertIn(text, done.stderr)
+        done = run("--check", self.path("choice.json", self.choice()), plan)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("`schema` is omnibal.plan-choice/1, expected omnibal.plan-problem/1", done.stderr)
+
+    def test_a_division_for_megatron(self):
+        done = run(self.path("choice.json", self.choice(parts=2, stages=1, zero=1)), "--export", "megatron")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for flag in ("--tensor-model-parallel-size 2 ", "--pipeline-model-parallel-size 1 ", "--global-batch-size 8 ", "--use-distributed-optimizer\n"):
+            self.assertIn(flag, done.stdout)
+        export = json.loads(run(self.path("choice.json"), "--export", "json").stdout)
+        self.assertEqual([export[key] for key in ("microbatches", "data_parallel", "model_parallel", "zero")], [4, 2, 2, 1])
+
     def test_exports_names(self):
         done = run(self.path("p.json", self.chain(7, 3)), "--export", "json")
         export = json.loads(done.stdout)

@@ -245,6 +245,33 @@ class Flags(RankCase):
         text = compile_model("--ranks", 3, "--groups", 3, "--model-parallel", 3, "--dry-run")
         self.assertEqual({row[:3] for row in rows(text)}, {("3", "1", "1")})
 
+    def test_omnibal_plan_chooses_the_same(self):
+        """Without a limit of memory, of which the compiler reserves some, both plan the same."""
+        choice, problem, plan = map(self.path, ("choice.json", "problem.json", "plan.json"))
+        slow = {"latency_ns": 50_000, "bytes_per_s": 10**9}
+        nodes = self.write("nodes.json", {"link": slow, "data_parallel": slow, "node": {"ranks": 2, "latency_ns": 1000, "bytes_per_s": 10**11}})
+        chosen = set()
+        for flags in ((), ("--schedule", "zb-h1"), ("--cluster", self.fast_parts()), ("--stages", 2, "--zero", 1),
+                      ("--schedule", "auto"), ("--cluster", self.fast_parts(), "--layout-price", 1), ("--cluster", nodes, "--model-parallel", 2),
+                      ("--cluster", nodes, "--rank-order", "replica", "--stages", 2)):
+            with self.subTest(flags=flags):
+                text = compile_model("--ranks", 4, "--groups", 8, *flags, "--dry-run", "--emit-choice", choice)
+                done = subprocess.run([os.path.join(BIN, "omnibal-plan"), choice, "-o", plan, "--emit-problem", problem],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                ours, theirs = (each.replace("--layout-price", "layout price").split("\ndivisions of ")[1] for each in (text, done.stdout))
+                self.assertEqual(ours, theirs)
+                [row] = filter(is_chosen, rows(text))
+                chosen.add(row[:4])
+                check = subprocess.run([os.path.join(BIN, "omnibal-plan"), "--check", problem, plan], stdout=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual((check.returncode, check.stdout), (0, f"{plan}: valid\n"))
+                megatron = subprocess.run([*check.args, "--export", "megatron"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60).stdout
+                self.assertEqual("--tensor-model-parallel-size " in megatron, row[0] != "1")
+                self.assertEqual("--use-tp-pp-dp-mapping" in megatron, row[1] != "1" and row[2] != "1" and "replica" not in flags)
+        self.assertGreaterEqual(len({parts for parts, *_ in chosen}), 2, chosen)
+        for words, flags in (("--emit-choice needs --ranks", ()), ("leave --remat and --partition out", ("--ranks", 2, "--groups", 2, "--remat", "full"))):
+            self.assertIn(words, compile_model(*flags, "--dry-run", "--emit-choice", choice, code=2))
+
     def test_parts_are_those_that_a_node_holds(self):
         links = {"latency_ns": 1000, "bytes_per_s": 10_000_000_000}
         for ranks, found in ((1, {"1"}), (2, {"1", "2"}), (3, {"1", "2"}), (4, {"1", "2", "4"})):
@@ -277,6 +304,9 @@ class Flags(RankCase):
         steps = [predicted(compile_model("--cluster", self.write(f"{name}.json", value), "--dry-run"))
                  for name, value in (("hand", hand), ("given", given))]
         self.assertEqual(*steps)
+        # What the file leaves open, flags may say.
+        open_file = self.write("open.json", {**cluster, "node": node})
+        self.assertEqual(predicted(compile_model("--cluster", open_file, "--stages", 2, "--data-parallel", 2, "--dry-run")), steps[0])
 
     def test_refusals(self):
         cluster = self.write("uneven.json", {"stages": 2, "memory_bytes": [1_000_000_000, 2_000_000_000]})
@@ -300,7 +330,9 @@ class Flags(RankCase):
                 ("no division of 4 ranks", ("--ranks", 4, "--groups", 3, "--stages", 2, "--model-parallel", 1, "--dry-run"), 1),
                 ("no division of 4 ranks has a plan", ("--ranks", 4, "--groups", 4, "--memory-limit-bytes", 1000, "--dry-run"), 1),
                 ("all ranks have the same memory", ("--ranks", 4, "--groups", 4, "--cluster", cluster, "--dry-run"), 1),
-                ("node: `latency_ns` is missing", ("--cluster", node, "--dry-run"), 1)):
+                ("node: `latency_ns` is missing", ("--cluster", node, "--dry-run"), 1),
+                ("`stages` is missing, there and as --stages", ("--cluster", self.fast_parts(), "--dry-run"), 1),
+                ("`stages` is 2, --stages says 3", ("--cluster", cluster, "--stages", 3, "--dry-run"), 1)):
             self.assertIn(words, compile_model(*flags, code=code))
 
 

@@ -161,7 +161,9 @@ TEST_F(ApplyConfig, WrongValuesAreRefused) {
             "omnibal.toml:1: \"steps\": many is not a whole number from 1 to 1000");
   EXPECT_EQ(problem("steps = \"1001\"\n"),
             "omnibal.toml:1: \"steps\": 1001 is not a whole number from 1 to 1000");
-  for (const char *seed : {"-1", "\"-1\"", "\"18446744073709551616\"", "\"1x\"", "\"\""})
+  EXPECT_EQ(problem("steps = \"010\"\n"), // which would be eight
+            "omnibal.toml:1: \"steps\": 010 is not a whole number from 1 to 1000");
+  for (const char *seed : {"-1", "\"-1\"", "\"010\"", "\"18446744073709551616\"", "\"1x\"", "\"\""})
     EXPECT_NE(problem(std::string("seed = ") + seed + "\n")
                   .find(" is not a whole number from 0 to 18446744073709551615"),
               std::string::npos)
