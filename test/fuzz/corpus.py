@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the first inputs of fuzz-plan: every problem of test/data/plan as it is and cut down, with plans beside.
+"""Writes the first inputs of fuzz-plan: every problem of test/data/plan as it is and cut down, with plans beside, and choices
+of divisions with its costs.
 
     corpus.py FOLDER
 """
@@ -21,6 +22,16 @@ def shrunk(problem, layers=6, stages=2, microbatches=3):
     return p
 
 
+def choice(small):
+    """Costs of one part, and the same of two at two prices."""
+    costs = {"layers": small["layers"], "edges": small["edges"]}
+    ranks = small["cluster"] | {"node": {"ranks": 2, "latency_ns": 1, "bytes_per_s": 10 ** 11}}
+    return {"schema": "omnibal.plan-choice/1", "ranks": 4, "groups": 8, "schedule": "1f1b",
+            "cluster": {key: ranks[key] for key in ("memory_bytes", "link", "node")},
+            "costs": [{"parts": 1} | costs, {"parts": 2} | costs, {"parts": 2, "layout_price": 0.5} | costs,
+                      {"parts": 2, "zero_replicas": 2} | costs]}
+
+
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
@@ -38,6 +49,8 @@ def main():
         variants = [problem, small] + [small | {"schedule": s} for s in ("gpipe", "zb-h1", "interleaved:2", "auto")]
         variants.append(small | {"vary": {"cuts": False, "remat": False}, "given": {"cuts": [0, 3, 6], "remat": ["keep"] * 6}})
         variants.append(small | {"microbatches": 1, "schedule": "auto"})
+        with open(os.path.join(folder, f"{name}-choice"), "w", encoding="utf-8") as file:
+            json.dump(choice(small), file)
         for number, variant in enumerate(variants):
             plan = plans[number % len(plans)] if number else {"cuts": [0, 1]}
             with open(os.path.join(folder, f"{name}-{number}"), "w", encoding="utf-8") as file:

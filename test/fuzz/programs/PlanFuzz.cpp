@@ -1,15 +1,17 @@
 //===- PlanFuzz.cpp - omnibal-plan's readers and what they admit ----------------------------===//
 //
-// An input is a problem and, after a line "---", a plan, both JSON. What the readers accept must be
-// simulated, verified, searched, drawn and written without a fault, and what the search finds must
-// pass the verifier. Problems beyond a few layers are only read.
+// An input is a problem and, after a line "---", a plan, both JSON, or a choice of divisions. What
+// the readers accept must be simulated, verified, searched, drawn and written without a fault, and
+// what the search finds must pass the verifier. Problems beyond a few layers are only read.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/planner/evaluate/Simulator.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
+#include "runtime/planner/json/ChoiceJson.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/json/ProblemJson.h"
-#include "runtime/planner/search/Search.h"
+#include "runtime/planner/search/ChoiceSearch.h"
+#include "tools/report/RankTable.h"
 #include "tools/report/Report.h"
 #include "tools/report/Trace.h"
 #include <cstdio>
@@ -35,8 +37,7 @@ void draw(const Problem &problem, const Plan &plan) {
   htmlReport({"", "", problem, plan, timeline, std::nullopt, {}});
 }
 
-void solve(const Problem &problem) {
-  SearchResult result = searchPlan(problem, {0.2});
+void check(const Problem &problem, const SearchResult &result) {
   if (!result.plan) {
     if (result.problem.empty() || result.problem.find("internal error") != std::string::npos)
       broken("no plan: " + result.problem);
@@ -49,6 +50,23 @@ void solve(const Problem &problem) {
   for (const Violation &violation : verifyPlan(problem, *again, claims))
     broken(violation.message());
   draw(problem, *again);
+}
+
+void solve(const Problem &problem) { check(problem, searchPlan(problem, {0.2})); }
+
+void choose(const PlanChoice &choice) {
+  auto again = parseChoice(writeChoice(choice), "again.json");
+  if (!again)
+    broken(again.status().message());
+  const RankLimits &limits = choice.limits;
+  if (choice.costs.front().problem.layers.size() > mostLayers || choice.costs.size() > 4 ||
+      limits.ranks > mostStages || limits.groups > mostMicrobatches)
+    return;
+  RankReport report;
+  const ChosenPlan chosen = searchChoice(*again, {0.2}, report);
+  check(chosen.problem, chosen.search);
+  if (chosen.search.plan)
+    report::rankTable(report);
 }
 
 void judge(const Problem &problem, std::string_view text) {
@@ -69,6 +87,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string_view text(reinterpret_cast<const char *>(data), size);
   size_t end = text.find(separator);
   std::string_view second = end == text.npos ? "" : text.substr(end + separator.size());
+  if (auto choice = parseChoice(text.substr(0, end), "choice.json")) {
+    choose(*choice);
+    return 0;
+  }
   auto problem = parseProblem(text.substr(0, end), "problem.json");
   if (!problem)
     return 0;
