@@ -13,7 +13,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "passes/cost/LayerCosts.h"
 #include "runtime/planner/model/PlanChoice.h"
-#include "runtime/planner/search/RankCandidates.h"
+#include "runtime/planner/search/ranks/RankCandidates.h"
 #include <functional>
 #include <map>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include "passes/plan/PartCopies.h"
 #include "passes/plan/SearchPlan.h"
-#include "runtime/planner/search/DivisionSearch.h"
+#include "runtime/planner/search/ranks/DivisionSearch.h"
 
 namespace omnibal::plan {
 

@@ -3,7 +3,7 @@
 #include "runtime/planner/json/ChoiceJson.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/json/ProblemJson.h"
-#include "runtime/planner/search/ChoiceSearch.h"
+#include "runtime/planner/search/ranks/ChoiceSearch.h"
 #include "runtime/support/AtomicFile.h"
 #include "runtime/support/JsonWriter.h"
 #include "runtime/support/NumberText.h"

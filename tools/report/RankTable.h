@@ -2,7 +2,7 @@
 #ifndef TOOLS_REPORT_RANKTABLE_H
 #define TOOLS_REPORT_RANKTABLE_H
 
-#include "runtime/planner/search/DivisionSearch.h"
+#include "runtime/planner/search/ranks/DivisionSearch.h"
 
 namespace omnibal::report {
 

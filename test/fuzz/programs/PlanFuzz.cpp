@@ -10,7 +10,7 @@
 #include "runtime/planner/json/ChoiceJson.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/json/ProblemJson.h"
-#include "runtime/planner/search/ChoiceSearch.h"
+#include "runtime/planner/search/ranks/ChoiceSearch.h"
 #include "tools/report/RankTable.h"
 #include "tools/report/Report.h"
 #include "tools/report/Trace.h"

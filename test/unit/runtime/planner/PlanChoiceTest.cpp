@@ -1,7 +1,7 @@
 // Choices of a division: against the plans of all divisions one by one, and as files.
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/json/ChoiceJson.h"
-#include "runtime/planner/search/ChoiceSearch.h"
+#include "runtime/planner/search/ranks/ChoiceSearch.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
 #include <gtest/gtest.h>
 #include <set>

@@ -1,6 +1,6 @@
 // The divisions of ranks against an enumeration, their bounds against plans, and the links of nodes
 // by hand.
-#include "runtime/planner/search/RankCandidates.h"
+#include "runtime/planner/search/ranks/RankCandidates.h"
 #include "runtime/planner/search/Search.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
 #include <array>

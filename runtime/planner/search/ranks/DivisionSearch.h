@@ -1,8 +1,8 @@
 //===- DivisionSearch.h - How many parts, stages and replicas -------------------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_DIVISIONSEARCH_H
-#define RUNTIME_PLANNER_SEARCH_DIVISIONSEARCH_H
+#ifndef RUNTIME_PLANNER_SEARCH_RANKS_DIVISIONSEARCH_H
+#define RUNTIME_PLANNER_SEARCH_RANKS_DIVISIONSEARCH_H
 
-#include "runtime/planner/search/RankCandidates.h"
+#include "runtime/planner/search/ranks/RankCandidates.h"
 #include <string>
 
 namespace omnibal::planner {
@@ -93,4 +93,4 @@ DivisionSearchEnd searchDivisions(const RankLimits &limits, int64_t layers,
 std::string noneFits(const RankReport &report);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_DIVISIONSEARCH_H
+#endif // RUNTIME_PLANNER_SEARCH_RANKS_DIVISIONSEARCH_H

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/DivisionSearch.h"
+#include "runtime/planner/search/ranks/DivisionSearch.h"
 #include "runtime/planner/model/ProblemSize.h"
 #include "runtime/planner/search/Search.h"
 #include <algorithm>

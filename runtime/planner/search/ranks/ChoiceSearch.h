@@ -1,10 +1,10 @@
 //===- ChoiceSearch.h - The best division of ranks, from costs by parts ----------------------===//
-#ifndef RUNTIME_PLANNER_SEARCH_CHOICESEARCH_H
-#define RUNTIME_PLANNER_SEARCH_CHOICESEARCH_H
+#ifndef RUNTIME_PLANNER_SEARCH_RANKS_CHOICESEARCH_H
+#define RUNTIME_PLANNER_SEARCH_RANKS_CHOICESEARCH_H
 
 #include "runtime/planner/model/PlanChoice.h"
-#include "runtime/planner/search/DivisionSearch.h"
 #include "runtime/planner/search/Search.h"
+#include "runtime/planner/search/ranks/DivisionSearch.h"
 
 namespace omnibal::planner {
 
@@ -18,4 +18,4 @@ struct ChosenPlan {
 ChosenPlan searchChoice(const PlanChoice &choice, const SearchOptions &only, RankReport &report);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_CHOICESEARCH_H
+#endif // RUNTIME_PLANNER_SEARCH_RANKS_CHOICESEARCH_H

@@ -1,4 +1,4 @@
-#include "runtime/planner/search/RankCandidates.h"
+#include "runtime/planner/search/ranks/RankCandidates.h"
 #include "runtime/planner/model/ProblemSize.h"
 #include "runtime/planner/search/Search.h"
 #include "runtime/planner/search/bounds/WorkBound.h"

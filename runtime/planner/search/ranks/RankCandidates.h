@@ -1,6 +1,6 @@
 //===- RankCandidates.h - The ways to divide ranks into parts, stages and replicas -----------===//
-#ifndef RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
-#define RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
+#ifndef RUNTIME_PLANNER_SEARCH_RANKS_RANKCANDIDATES_H
+#define RUNTIME_PLANNER_SEARCH_RANKS_RANKCANDIDATES_H
 
 #include "runtime/planner/model/RankDivision.h"
 #include <string>
@@ -33,4 +33,4 @@ int64_t unlimitedBoundOf(const Problem &problem, const RankDivision &division,
                          int64_t work);
 
 } // namespace omnibal::planner
-#endif // RUNTIME_PLANNER_SEARCH_RANKCANDIDATES_H
+#endif // RUNTIME_PLANNER_SEARCH_RANKS_RANKCANDIDATES_H

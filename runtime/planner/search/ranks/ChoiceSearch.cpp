@@ -1,4 +1,4 @@
-#include "runtime/planner/search/ChoiceSearch.h"
+#include "runtime/planner/search/ranks/ChoiceSearch.h"
 #include "runtime/planner/json/ProblemJson.h"
 #include <map>
 #include <utility>
