@@ -83,9 +83,11 @@ private:
         plan.cuts.back() != static_cast<int64_t>(layers) || plan.remat.size() != layers ||
         plan.chunkStage.size() + 1 != plan.cuts.size())
       return fail("the plan's cuts, chunk stages or remat list do not cover the layers");
-    for (size_t c = 0; c + 1 < plan.cuts.size(); ++c) {
+    // All of them first: a cut behind the last layer comes before one that is no later than it.
+    for (size_t c = 0; c + 1 < plan.cuts.size(); ++c)
       if (plan.cuts[c] >= plan.cuts[c + 1])
         return fail("chunk " + std::to_string(c) + " is empty");
+    for (size_t c = 0; c + 1 < plan.cuts.size(); ++c) {
       ChunkFixed chunk;
       for (int64_t l = plan.cuts[c]; l < plan.cuts[c + 1]; ++l) {
         const Layer &layer = problem.layers[l];

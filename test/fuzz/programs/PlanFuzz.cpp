@@ -62,11 +62,11 @@ void choose(const PlanChoice &choice) {
   if (choice.costs.front().problem.layers.size() > mostLayers || choice.costs.size() > 4 ||
       limits.ranks > mostStages || limits.groups > mostMicrobatches)
     return;
-  RankReport report;
-  const ChosenPlan chosen = searchChoice(*again, {0.2}, report);
+  RankReport ranks;
+  const ChosenPlan chosen = searchChoice(*again, {0.2}, ranks);
   check(chosen.problem, chosen.search);
   if (chosen.search.plan)
-    report::rankTable(report);
+    omnibal::report::rankTable(ranks);
 }
 
 void judge(const Problem &problem, std::string_view text) {

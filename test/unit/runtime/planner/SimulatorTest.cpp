@@ -142,6 +142,8 @@ TEST(Simulator, DeadlockAndBadPlansAreErrors) {
   plan = planOf(problem, "1f1b");
   plan.cuts = {0, 0, 2};
   EXPECT_NE(simulate(problem, plan).error.find("empty"), std::string::npos);
+  plan.cuts = {0, 1'000'000, 2}; // behind the last layer
+  EXPECT_NE(simulate(problem, plan).error.find("is empty"), std::string::npos);
 }
 
 TEST(Simulator, FactorsScaleEachNumberOfTheirKindByHand) {
