@@ -366,7 +366,8 @@ private:
     const cost::UnitCosts unitCosts = costs(0).units.of(plans().front().plan.remat);
     if (failed(writeText(options.emitStepProblem, record->laidOut.program->program.stepProblem)) ||
         failed(writeText(options.emitBatchCost, batchCostJson(unitCosts))) ||
-        failed(writeText(options.emitChoice, planner::writeChoice(record->ranks.choice))))
+        (!options.emitChoice.empty() &&
+         failed(writeText(options.emitChoice, planner::writeChoice(record->ranks.choice)))))
       return failure();
     for (size_t m = 0; m < plans().size(); ++m)
       if (failed(writeText(fileOfMode(options.emitProblem, m),
