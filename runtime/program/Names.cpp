@@ -31,7 +31,7 @@ template <> struct Words<OptimizerKind> {
 };
 
 template <> struct Words<RankOrder> {
-  static constexpr std::array<const char *, 2> list = {"stage", "replica"};
+  static constexpr auto list = rankOrderNames;
 };
 
 template <> struct Words<Interpolation> {

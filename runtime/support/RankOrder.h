@@ -2,6 +2,7 @@
 #ifndef RUNTIME_SUPPORT_RANKORDER_H
 #define RUNTIME_SUPPORT_RANKORDER_H
 
+#include <array>
 #include <cstdint>
 
 namespace omnibal::rt {
@@ -12,6 +13,9 @@ enum class RankOrder : uint8_t {
   Stage,   ///< the stages of a replica are neighbors
   Replica, ///< the replicas of a stage are
 };
+
+/// In files, by order.
+inline constexpr std::array<const char *, 2> rankOrderNames = {"stage", "replica"};
 
 } // namespace omnibal::rt
 #endif // RUNTIME_SUPPORT_RANKORDER_H

@@ -10,7 +10,7 @@
 namespace omnibal::planner {
 
 inline const char *rankOrderName(rt::RankOrder order) {
-  return order == rt::RankOrder::Stage ? "stage" : "replica";
+  return rt::rankOrderNames[static_cast<size_t>(order)];
 }
 
 /// A JSON object with its place ("p.json: layers[3].remat[0]") for messages.
