@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -57,6 +58,23 @@ inline CLI::Validator wholeNumberOf64Bits() {
     return text + " is not a whole number from 0 to " + std::to_string(UINT64_MAX);
   };
   return CLI::Validator(isGood, "");
+}
+
+/// Bytes: a whole number from 1 on, which may be written as 3e10; becomes its digits.
+inline CLI::Validator byteCount() {
+  auto spell = [](std::string &text) -> std::string {
+    if (wholeNumber(1, INT64_MAX)(text).empty())
+      return "";
+    double value = 0;
+    const char *end = text.data() + text.size();
+    const std::from_chars_result read = std::from_chars(text.data(), end, value);
+    const bool parsed = read.ec == std::errc() && read.ptr == end;
+    if (!parsed || !(value >= 1 && value < 0x1p63) || value != std::floor(value))
+      return text + " is not a whole number of bytes from 1 to " + std::to_string(INT64_MAX);
+    text = std::to_string(static_cast<int64_t>(value));
+    return "";
+  };
+  return CLI::Validator(spell, "");
 }
 
 } // namespace omnibal::rt

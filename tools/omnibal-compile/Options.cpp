@@ -115,8 +115,9 @@ void describeRanks(CLI::App &app, Options &o) {
 
 void describePlan(CLI::App &app, Options &o) {
   app.option_defaults()->group("Plan of the pipeline");
-  app.add_option("--memory-limit-bytes", o.memoryLimitBytes, "memory of one stage, bytes")
-      ->check(rt::wholeNumber(1, INT64_MAX));
+  app.add_option("--memory-limit-bytes", o.memoryLimitBytes,
+                 "memory of one stage, bytes, as 8e10 or in digits")
+      ->transform(rt::byteCount());
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()
       ->check(rt::word({"search", "layers", "parameters", "greedy"}));
