@@ -196,6 +196,7 @@ struct BackendOptions {
   int localRank = -1;
   int64_t batchBytes = 0;      ///< that prefetch() brings in a step at most
   int64_t updateListBytes = 0; ///< of the lists of tensors that the optimizer will be given
+  int64_t moveBytes = 0;       ///< of the largest move among parts
 };
 
 class Backend : public DeviceMemory {
@@ -309,14 +310,10 @@ public:
   virtual Result<std::unique_ptr<Backend>> open(const BackendOptions &options) = 0;
 };
 
-/// What a plugin must have been built with: interface and compiler. Raise the number with every
-/// change of this file, Communicator.h, Kernel.h, Optimizer.h or UpdateOptions.h.
-inline constexpr const char *backendInterface = "omnibal backend 16, " __VERSION__;
-
 /// What a plugin exports as "omnibalBackendPlugin". It is plain data, so that a plugin of another
 /// version is recognized before anything of it is used.
 struct BackendPlugin {
-  const char *interface; ///< backendInterface of the plugin's build
+  const char *interface; ///< backendInterface of its build
   /// Returns the kind, which lives forever, or null; `error` then holds why.
   BackendKind *(*create)(Status &error);
 };

@@ -1,5 +1,6 @@
 #include "runtime/executor/BackendPlugin.h"
 #include "runtime/backends/host/HostBackend.h"
+#include "runtime/device/BackendInterface.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>

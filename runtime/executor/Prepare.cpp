@@ -273,9 +273,15 @@ Result<std::unique_ptr<Executor>> Executor::prepare(const LoadedProgram &program
   const Stage &stage = p.stageOf(place.stage, RankGrid(p).partIn(place, p.largestDegree()));
   Device device;
   device.pool = std::make_unique<ThreadPool>(options.threads);
-  BackendOptions backendOptions{device.pool.get(),          communicator.rank(),
-                                deadlineFromEnvironment(),  options.localRank,
-                                batchBytesOfStep(p, stage), updateListBytes(p, stage)};
+  BackendOptions backendOptions{
+      .pool = device.pool.get(),
+      .rank = communicator.rank(),
+      .deadline = deadlineFromEnvironment(),
+      .localRank = options.localRank,
+      .batchBytes = batchBytesOfStep(p, stage),
+      .updateListBytes = updateListBytes(p, stage),
+      .moveBytes = moveBytes(p),
+  };
   OMNIBAL_ASSIGN_OR_RETURN(device.backend, options.backend->open(backendOptions));
   OMNIBAL_ASSIGN_OR_RETURN(device.functions,
                            FunctionTable::prepare(program, usedFunctions(stage), *device.backend));

@@ -136,6 +136,12 @@ int64_t updateListBytes(const Program &program, const Stage &stage) {
   return listBytes(facts);
 }
 
+int64_t moveBytes(const Program &program) {
+  WorkspaceFacts facts;
+  addMoves(program, facts);
+  return facts.moveBytes;
+}
+
 std::vector<WorkspaceUse> workspaceOf(const std::string &target, const WorkspaceFacts &facts) {
   std::vector<WorkspaceUse> uses;
   if (facts.matrixFloats > 0)

@@ -33,6 +33,10 @@ int64_t batchBytesOfStep(const Program &program, const Stage &stage);
 /// Returns the most bytes that the lists of tensors have which a device's optimizer keeps.
 int64_t updateListBytes(const Program &program, const Stage &stage);
 
+/// Returns the most bytes in which a move among the parts of a stage lies while it is on its way
+/// between devices.
+int64_t moveBytes(const Program &program);
+
 /// What the backend of a target takes by itself on a rank, at most; what a driver takes is not
 /// known. For target host that is what updates of matrices take.
 std::vector<WorkspaceUse> workspaceOf(const std::string &target, const WorkspaceFacts &facts);

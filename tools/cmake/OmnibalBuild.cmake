@@ -36,6 +36,20 @@ function(omnibal_link_as_plugin target)
   endif()
 endfunction()
 
+# Sets the variable to a digest of the files: programs and plugins that were built with the same headers have the same.
+function(omnibal_digest_of variable)
+  set(digests "")
+  foreach(file ${ARGN})
+    get_filename_component(file ${file} ABSOLUTE) # one name for each
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(SHA256 ${file} digest)
+    string(APPEND digests ${digest})
+  endforeach()
+  string(SHA256 digest "${digests}")
+  string(SUBSTRING ${digest} 0 12 digest)
+  set(${variable} ${digest} PARENT_SCOPE)
+endfunction()
+
 # Precompiled headers: reading headers is most of the compilers' work here. A group is compiled once, as the code of those
 # that reuse it is: an object library for code of libraries, a program for that of programs. Every source still names what
 # it uses: the test runtime-alone-each reads the runtime without them.

@@ -34,6 +34,7 @@ public:
     made->batchRing = batchRingBytes(options.batchBytes);
     made->own.expect("batch values", made->batchRing);
     made->own.expect("optimizer's lists", options.updateListBytes);
+    made->own.expect("moves among parts", options.moveBytes);
     made->mostGraphs = graphsFromEnvironment();
     OMNIBAL_RETURN_IF_ERROR(made->events->restart());
     return std::unique_ptr<Backend>(std::move(made));

@@ -1,5 +1,6 @@
 //===- Plugin.cpp - What libomnibal_cuda.so exports ------------------------------------------===//
 #include "runtime/backends/cuda/CudaBackend.h"
+#include "runtime/device/BackendInterface.h"
 
 namespace {
 

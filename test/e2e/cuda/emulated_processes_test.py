@@ -6,6 +6,7 @@ The yardstick is one process with the same ranks as threads on one emulated devi
 """
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -54,7 +55,7 @@ class Layout:
         with open(cls.path("steps.jsonl"), "w") as file:
             for step in range(STEPS):
                 file.write(json.dumps({"groups": [[key] for key in keys[step * groups:(step + 1) * groups]]}) + "\n")
-        cls.compile("program", *cls.more)
+        cls.table = cls.compile("program", *cls.more)
 
     @classmethod
     def compile(cls, name, *more):
@@ -68,6 +69,7 @@ class Layout:
         command += ["--plan", cls.path("plan.json")] if cls.cuts else ["--partition", "layers", "--schedule", cls.schedule]
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
         assert result.returncode == 0, result.stdout
+        return result.stdout
 
     @classmethod
     def path(cls, *names):
@@ -174,6 +176,14 @@ class PartsThatDiffer(Layout, unittest.TestCase):
             kernels = {call["kernel"] for function in json.load(file) for call in function["calls"]}
         self.assertTrue({"all_reduce", "all_gather", "reduce_scatter"} & kernels)
         self.check_bits("mpirun")
+
+    def test_what_moves_lie_in_is_announced(self):
+        """By the compiler, and by the run before it takes it."""
+        said = self.finish(self.start_ranks(lambda rank: self.command("--steps", 1)))[0]
+        for stage in range(self.stages):
+            planned = re.search(rf"stage {stage}: the backend takes .*?([0-9.]+ [kM]?B) of moves among parts", self.table)
+            announced = re.search(rf"stage {stage}, .*?([0-9.]+ [kM]?B) of moves among parts", said)
+            self.assertEqual(announced.group(1), planned.group(1))
 
 
 class PartsInBFloat16(PartsThatDiffer):

@@ -1,4 +1,5 @@
 #include "test/support/fake_libraries/FakeAttention.h"
+#include "runtime/backends/cuda/libraries/AttentionInterface.h"
 #include "runtime/backends/cuda/libraries/AttentionLibrary.h"
 #include "test/support/fake_cuda/FakeCuda.h"
 #include <cmath>

@@ -1,5 +1,6 @@
 #include "runtime/backends/cuda/libraries/AttentionLibrary.h"
 #include "runtime/backends/cuda/driver/SharedLibrary.h"
+#include "runtime/backends/cuda/libraries/AttentionInterface.h"
 #include <dlfcn.h>
 
 namespace omnibal::rt::cuda {

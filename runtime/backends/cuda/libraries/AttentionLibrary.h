@@ -50,8 +50,6 @@ struct AttentionPlugin {
   /// Null: `error` says why.
   AttentionLibrary *(*open)(const AttentionDevice &device, Status &error);
 };
-/// Raise the number with every change of this file or AttentionForm.h.
-inline constexpr const char *attentionInterface = "omnibal attention 1, " __VERSION__;
 
 /// Looks for libomnibal_cudnn.so in OMNIBAL_CUDA_LIBRARIES and beside the plugin, and fills in
 /// AttentionDevice::runtime. NotFound without a message: there is none.

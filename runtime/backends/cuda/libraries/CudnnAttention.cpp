@@ -5,6 +5,7 @@
 //
 //===-------------------------------------------------------------------------------------------===//
 #include "runtime/backends/cuda/driver/SharedLibrary.h"
+#include "runtime/backends/cuda/libraries/AttentionInterface.h"
 #include "runtime/backends/cuda/libraries/AttentionLibrary.h"
 #include <cstdlib>
 #include <exception>

@@ -1,6 +1,7 @@
 // omnibal-run as users call it, on the tiny program and a tar of text samples.
 #include "runtime/batching/io/BatchesFolder.h"
 #include "runtime/data/Dataset.h"
+#include "runtime/device/BackendInterface.h"
 #include "runtime/program/ProgramIO.h"
 #include "test/support/Shell.h"
 #include "test/unit/runtime/data/TestTar.h"
@@ -408,6 +409,15 @@ TEST_F(RunTool, ProgramForABackendThatIsNotThere) {
                      (folder / "libomnibal_cuda.so"));
   writeFile(folder / "libomnibal_cuda.so", "no library");
   expect("cuda", "libomnibal_cuda.so cannot be loaded");
+  auto install = [&](const char *library) {
+    std::filesystem::copy_file(library, folder / "libomnibal_cuda.so",
+                               std::filesystem::copy_options::overwrite_existing);
+  };
+  install(OMNIBAL_NO_PLUGIN);
+  expect("cuda", "libomnibal_cuda.so is no plugin of omnibal");
+  install(OMNIBAL_OTHER_PLUGIN);
+  expect("cuda", "was built for \"omnibal backend of another day\", this program for \"" +
+                     std::string(backendInterface) + "\"; build both together");
 #ifdef OMNIBAL_PLUGIN_FOLDER
   // The real one: there is no driver, or it lacks kernels of this program; one line in any case.
   Outcome run = shell("OMNIBAL_PLUGINS=" OMNIBAL_PLUGIN_FOLDER " " +
