@@ -59,12 +59,17 @@ public:
   }
 
   std::optional<planner::DivisionStep> plan(const planner::RankCandidate &candidate,
-                                            const std::string &schedule, bool isOnly,
+                                            const std::string &schedule,
+                                            planner::SearchPurpose purpose,
                                             std::string &why) override {
     PlanChoices choices = given;
     choices.schedule = schedule;
+    choices.ranked = candidate.ranked;
+    choices.explains = !candidate.stepNs; // with another schedule: nobody asks why not with this
     choices.microbatches = candidate.division.microbatches;
-    if (!isOnly) {
+    if (purpose == planner::SearchPurpose::Ranking)
+      choices.effort = planner::Effort::Quick;
+    if (purpose != planner::SearchPurpose::Only) {
       choices.work = planner::workForOne;
       choices.seconds = planner::secondsForOne;
     }

@@ -25,7 +25,8 @@ constexpr int mostRounds = 8;
 class StagePlanner {
 public:
   StagePlanner(ModuleOp module, PlanChoices choices) : module(module), choices(std::move(choices)) {
-    searching = {this->choices.seconds, this->choices.explains, this->choices.work};
+    searching = {this->choices.seconds, this->choices.explains, this->choices.work,
+                 this->choices.effort};
   }
 
   FailureOr<StagePlan> run() {
@@ -74,7 +75,13 @@ private:
     if (choices.schedule != "auto" || limits.empty() || choices.method != "search" ||
         !choices.planFile.empty())
       return success();
-    for (const char *schedule : {"1f1b", "zb-h1"}) {
+    std::vector<std::string> named = {"1f1b", "zb-h1"};
+    if (choices.ranked) {
+      if (result.timeline.stepNs <= choices.ranked->stepNs)
+        return success();
+      named = {choices.ranked->schedule};
+    }
+    for (const std::string &schedule : named) {
       StagePlan best = result;
       choices.schedule = result.problem.schedule = schedule;
       const bool isBetter = succeeded(quietly([&] { return planWithinLimits(); })) &&

@@ -7,6 +7,8 @@
 #include "runtime/planner/evaluate/Simulator.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/model/Problem.h"
+#include "runtime/planner/model/SearchControl.h"
+#include "runtime/planner/search/ranks/DivisionSearch.h"
 #include <optional>
 
 namespace omnibal::plan {
@@ -26,6 +28,9 @@ struct PlanChoices {
   bool explains = true;        ///< what does not fit, in detail
   double seconds = 10;         ///< that a search may take
   int64_t work = INT64_MAX;    ///< units of work (SearchControl) that a search may take
+  planner::Effort effort = planner::Effort::Proof;
+  /// With schedule "auto": the better of 1F1B and ZB-H1, if a plan was made with each.
+  std::optional<planner::NamedStep> ranked;
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
   /// What other training modes of the program say (ModePlans.h); empty: nothing is given.
   std::vector<int64_t> givenCuts;

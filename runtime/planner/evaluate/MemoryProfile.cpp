@@ -16,12 +16,9 @@ MemoryProfile::MemoryProfile(const PlanningModel &model, const std::vector<Actio
       --now.saved;
       ++now.split;
     }
-    auto covers = [](const Moment &x, const Moment &y) {
-      return x.saved >= y.saved && x.split >= y.split;
-    };
     if (std::none_of(moments.begin(), moments.end(),
-                     [&](const Moment &m) { return covers(m, now); })) {
-      std::erase_if(moments, [&](const Moment &m) { return covers(now, m); });
+                     [&](const Moment &m) { return m.covers(now); })) {
+      std::erase_if(moments, [&](const Moment &m) { return now.covers(m); });
       moments.push_back(now);
     }
     if (a.kind == ActionKind::Backward)

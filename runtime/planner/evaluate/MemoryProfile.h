@@ -4,6 +4,7 @@
 
 #include "runtime/planner/model/Plan.h"
 #include "runtime/planner/model/PlanningModel.h"
+#include <algorithm>
 
 namespace omnibal::planner {
 
@@ -25,10 +26,19 @@ public:
   /// Returns what is held, with bytes by load.
   int64_t held(const std::vector<int64_t> &saved, const std::vector<int64_t> &split) const;
 
+  /// True if this never holds less than `other`, whatever the bytes (of one load).
+  bool covers(const MemoryProfile &other) const {
+    return std::all_of(other.moments.begin(), other.moments.end(), [this](const Moment &now) {
+      return std::any_of(moments.begin(), moments.end(),
+                         [&](const Moment &m) { return m.covers(now); });
+    });
+  }
+
 private:
   /// Micro-batches that hold their saved and their split bytes.
   struct Moment {
     int64_t saved = 0, split = 0;
+    bool covers(const Moment &other) const { return saved >= other.saved && split >= other.split; }
   };
   struct Change {
     ActionKind kind;

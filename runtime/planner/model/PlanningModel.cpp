@@ -70,11 +70,6 @@ PlanningModel::PlanningModel(const Problem &p)
     edgesInto[p.edges[e].to].push_back(static_cast<int>(e));
 }
 
-int64_t PlanningModel::memoryOf(int64_t stage) const {
-  const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
-  return limits.empty() ? unreachable : limits[limits.size() == 1 ? 0 : stage];
-}
-
 int64_t PlanningModel::reductionNs(const ReplicaBytes &bytes) const {
   return planner::reductionNs(problem.cluster, bytes);
 }

@@ -41,7 +41,10 @@ struct PlanningModel {
   /// chain.
   bool isSource(int64_t layer) const { return layer > 0 && edgesInto[layer].empty(); }
   /// Bytes that a stage may use; `unreachable` where there is no limit.
-  int64_t memoryOf(int64_t stage) const;
+  int64_t memoryOf(int64_t stage) const {
+    const std::vector<int64_t> &limits = problem.cluster.memoryBytes;
+    return limits.empty() ? unreachable : limits[limits.size() == 1 ? 0 : stage];
+  }
   /// Gradient reduction of layers [begin, end) over the replicas.
   int64_t reductionNs(int64_t begin, int64_t end) const {
     return reductionNs(replicaSum[end] - replicaSum[begin]);

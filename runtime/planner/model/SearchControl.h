@@ -9,6 +9,12 @@
 
 namespace omnibal::planner {
 
+/// How much a search may look for.
+enum class Effort {
+  Proof, ///< the best plan and the highest bound that its work limits allow
+  Quick, ///< a good plan
+};
+
 /// Limits count work (one unit is about one action of a timed candidate, a few nanoseconds), so
 /// that the same problem gives the same plan on every machine; only the time limit counts seconds,
 /// and an answer that it cut short says so.

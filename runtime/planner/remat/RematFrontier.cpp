@@ -12,53 +12,78 @@ struct Point {
 };
 using Points = std::vector<Point>;
 
-/// Drops what another point beats or equals in saved bytes, recomputation and workspace; the rest
-/// is sorted by saved bytes. Split bytes, where they count, are equal in all points.
-void keepUndominatedOfOneSplit(std::vector<Point> &points) {
-  std::sort(points.begin(), points.end(), [](const Point &a, const Point &b) {
-    return std::tie(a.savedBytes, a.recomputeNs, a.workspaceBytes) <
-           std::tie(b.savedBytes, b.recomputeNs, b.workspaceBytes);
-  });
-  // Points so far as (workspace, least recomputation): one grows while the other falls.
-  std::vector<std::pair<int64_t, int64_t>> stairs;
-  size_t kept = 0;
-  for (const Point &p : points) {
-    auto after = std::upper_bound(stairs.begin(), stairs.end(),
-                                  std::make_pair(p.workspaceBytes, unreachable));
-    if (after != stairs.begin() && std::prev(after)->second <= p.recomputeNs)
-      continue;
-    auto last = after;
-    while (last != stairs.end() && last->second >= p.recomputeNs)
+/// Whatever beats or equals a point is not behind it. An option added to all keeps the order.
+bool isBefore(const Point &a, const Point &b) {
+  return std::tie(a.savedBytes, a.splitBytes, a.recomputeNs, a.workspaceBytes) <
+         std::tie(b.savedBytes, b.splitBytes, b.recomputeNs, b.workspaceBytes);
+}
+
+/// Sorts points that are runs in order already; `ends` is one past each run.
+void mergeRuns(Points &points, std::vector<size_t> ends, Points &scratch) {
+  auto at = [&](size_t place) { return points.begin() + static_cast<int64_t>(place); };
+  while (ends.size() > 1) {
+    std::vector<size_t> longer;
+    scratch.clear();
+    for (size_t run = 0; run < ends.size(); run += 2) {
+      const size_t begin = run == 0 ? 0 : ends[run - 1];
+      const size_t end = ends[std::min(run + 1, ends.size() - 1)];
+      std::merge(at(begin), at(ends[run]), at(ends[run]), at(end), std::back_inserter(scratch),
+                 isBefore);
+      longer.push_back(end);
+    }
+    points.swap(scratch);
+    ends = std::move(longer);
+  }
+}
+
+/// Points with one workspace as (split bytes, least recomputation with at most as many): one grows
+/// while the other falls.
+class Stairs {
+  template <typename Steps> static auto firstAbove(Steps &steps, int64_t splitBytes) {
+    return std::upper_bound(steps.begin(), steps.end(), std::make_pair(splitBytes, unreachable));
+  }
+
+public:
+  explicit Stairs(int64_t workspaceBytes) : workspaceBytes(workspaceBytes) {}
+
+  bool beat(const Point &p) const {
+    if (workspaceBytes > p.workspaceBytes)
+      return false;
+    auto after = firstAbove(steps, p.splitBytes);
+    return after != steps.begin() && std::prev(after)->second <= p.recomputeNs;
+  }
+  /// Adds a point that the others do not beat.
+  void add(const Point &p) {
+    auto after = firstAbove(steps, p.splitBytes), last = after;
+    while (last != steps.end() && last->second >= p.recomputeNs)
       ++last;
-    after = stairs.erase(after, last);
-    if (after != stairs.begin() && std::prev(after)->first == p.workspaceBytes)
+    after = steps.erase(after, last);
+    if (after != steps.begin() && std::prev(after)->first == p.splitBytes)
       std::prev(after)->second = p.recomputeNs;
     else
-      stairs.insert(after, {p.workspaceBytes, p.recomputeNs});
-    points[kept++] = p;
+      steps.insert(after, {p.splitBytes, p.recomputeNs});
   }
-  points.resize(kept);
-}
 
-bool beats(const Point &a, const Point &b) {
-  return a.savedBytes <= b.savedBytes && a.recomputeNs <= b.recomputeNs &&
-         a.workspaceBytes <= b.workspaceBytes && a.splitBytes <= b.splitBytes;
-}
+  const int64_t workspaceBytes;
 
-/// Does the same in all four numbers, one by one.
-void keepUndominated(std::vector<Point> &points, bool splits, SearchControl &control) {
-  if (!splits)
-    return keepUndominatedOfOneSplit(points);
-  std::sort(points.begin(), points.end(), [](const Point &a, const Point &b) {
-    return std::tie(a.savedBytes, a.splitBytes, a.recomputeNs, a.workspaceBytes) <
-           std::tie(b.savedBytes, b.splitBytes, b.recomputeNs, b.workspaceBytes);
-  });
+private:
+  std::vector<std::pair<int64_t, int64_t>> steps;
+};
+
+/// Drops from points in order what another one beats or equals in all numbers.
+void keepUndominated(Points &points, bool splits, SearchControl &control) {
+  std::vector<Stairs> stairs; // there are few workspaces, as layers are alike
   size_t kept = 0;
   for (const Point &p : points) {
-    auto end = points.begin() + static_cast<int64_t>(kept);
-    control.spend(static_cast<int64_t>(kept) / 4 + 1);
-    if (std::none_of(points.begin(), end, [&](const Point &q) { return beats(q, p); }))
-      points[kept++] = p;
+    if (splits)
+      control.spend(static_cast<int64_t>(kept) / 4 + 1);
+    if (std::any_of(stairs.begin(), stairs.end(), [&](const Stairs &each) { return each.beat(p); }))
+      continue;
+    auto own = std::find_if(stairs.begin(), stairs.end(), [&](const Stairs &each) {
+      return each.workspaceBytes == p.workspaceBytes;
+    });
+    (own == stairs.end() ? stairs.emplace_back(p.workspaceBytes) : *own).add(p);
+    points[kept++] = p;
   }
   points.resize(kept);
 }
@@ -73,9 +98,10 @@ public:
       : RematChoices(m, stages, actions), control(control), known(m.layers) {}
 
   std::vector<RematChoice> find(int64_t chunk, int64_t begin, int64_t end) override {
+    const Room room = roomOf(chunk, begin, end);
     int64_t least = unreachable;
     for (const Point &p : points(begin, end))
-      if (p.recomputeNs < least && fits(chunk, begin, end, p))
+      if (p.recomputeNs < least && room.holds(p))
         least = p.recomputeNs;
     if (least == unreachable)
       return {};
@@ -84,9 +110,10 @@ public:
 
   std::vector<int> options(int64_t chunk, int64_t begin, int64_t end,
                            const RematChoice &choice) override {
+    const Room room = roomOf(chunk, begin, end);
     Point target;
     for (const Point &p : points(begin, end))
-      if (p.recomputeNs == choice[0] && fits(chunk, begin, end, p)) {
+      if (p.recomputeNs == choice[0] && room.holds(p)) {
         target = p;
         break;
       }
@@ -97,29 +124,55 @@ public:
   }
 
 private:
-  bool fits(int64_t chunk, int64_t begin, int64_t end, const Point &p) const {
-    int64_t limit = limitOf(chunk);
-    if (limit == unreachable)
-      return true;
-    __int128 held = profiles[chunk].held(p.savedBytes, p.splitBytes);
-    return held + (model.paramSum[end] - model.paramSum[begin]) + p.workspaceBytes <= limit;
+  /// What a chunk's activations and workspace may take beside the parameters of layers.
+  struct Room {
+    const MemoryProfile *profile;
+    int64_t bytes; ///< `unreachable` where there is no limit
+    bool holds(const Point &p) const {
+      return bytes == unreachable ||
+             profile->held(p.savedBytes, p.splitBytes) + p.workspaceBytes <= bytes;
+    }
+  };
+  Room roomOf(int64_t chunk, int64_t begin, int64_t end) const {
+    const int64_t limit = limitOf(chunk), resident = model.paramSum[end] - model.paramSum[begin];
+    return {&profiles[chunk], limit == unreachable ? limit : limit - resident};
+  }
+
+  /// The chunks that can hold layers [begin, ..), without those on which nothing fits that does not
+  /// fit one of these.
+  std::vector<int64_t> roomiestFrom(int64_t begin) const {
+    auto [first, last] = chunksFrom(begin);
+    auto isRoomier = [&](int64_t chunk, int64_t other) {
+      return limitOf(chunk) >= limitOf(other) && profiles[other].covers(profiles[chunk]);
+    };
+    std::vector<int64_t> kept;
+    for (int64_t chunk = last; chunk >= first; --chunk) {
+      auto isCovered = [&](int64_t other) { return isRoomier(other, chunk); };
+      if (std::any_of(kept.begin(), kept.end(), isCovered))
+        continue;
+      std::erase_if(kept, [&](int64_t other) { return isRoomier(chunk, other); });
+      kept.push_back(chunk);
+    }
+    return kept;
   }
 
   /// With one layer more. What fits no stage is of no use with further layers either.
   Points extended(const Points &points, int64_t begin, int64_t layer) {
-    auto [first, last] = chunksFrom(begin);
-    Points grown;
-    for (const RematOption &option : model.loads[0].remat[layer])
+    std::vector<Room> rooms;
+    for (int64_t chunk : roomiestFrom(begin))
+      rooms.push_back(roomOf(chunk, begin, layer + 1));
+    grown.clear();
+    std::vector<size_t> ends;
+    for (const RematOption &option : model.loads[0].remat[layer]) {
       for (const Point &p : points) {
         Point q{p.savedBytes + option.savedBytes, p.recomputeNs + option.recomputeNs,
                 std::max(p.workspaceBytes, option.workspaceBytes),
                 splits ? p.splitBytes + option.splitBytes : 0};
-        for (int64_t chunk = last; chunk >= first; --chunk)
-          if (fits(chunk, begin, layer + 1, q)) {
-            grown.push_back(q);
-            control.spend(8);
-            break;
-          }
+        if (std::any_of(rooms.begin(), rooms.end(),
+                        [&](const Room &room) { return room.holds(q); })) {
+          grown.push_back(q);
+          control.spend(8);
+        }
         if (control.stoppedByTime() && points.size() > pointsAfterStop) {
           Points some;
           for (size_t number : someOf(points.size()))
@@ -127,6 +180,9 @@ private:
           return extended(some, begin, layer);
         }
       }
+      ends.push_back(grown.size());
+    }
+    mergeRuns(grown, std::move(ends), scratch);
     keepUndominated(grown, splits, control);
     return grown;
   }
@@ -158,6 +214,7 @@ private:
 
   SearchControl &control;
   std::vector<std::vector<Points>> known; ///< by begin and length
+  Points grown, scratch;                  ///< of extended()
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "runtime/planner/model/RoundLayouts.h"
 #include "runtime/planner/model/ScheduleRules.h"
 #include "runtime/planner/search/ChunkSearch.h"
+#include "runtime/planner/search/Infeasible.h"
 #include "runtime/planner/search/bounds/WorkBound.h"
 #include "runtime/planner/search/orders/ListScheduler.h"
 #include <algorithm>
@@ -23,6 +24,8 @@ public:
   AutoSearch(const PlanningModel &m, SearchControl &c) : model(m), control(c) {}
 
   std::optional<SearchOutcome> run() {
+    if (exceedsAllMemory(model))
+      return std::nullopt;
     searchNamed();
     if (seeds.empty())
       searchOneAtATime();

@@ -6,8 +6,9 @@ namespace omnibal::planner {
 namespace {
 
 /// Units of work (SearchControl) of one look for better plans: about a second, and a fraction of it
-/// where the answer is within a percent already.
-constexpr int64_t fullLook = 120'000'000, shortLook = 60'000'000;
+/// where the answer is within a percent already. `quickUnits`: of local search where there is to be
+/// no such look.
+constexpr int64_t fullLook = 120'000'000, shortLook = 60'000'000, quickUnits = 60'000'000;
 constexpr int64_t allLooks = 8 * fullLook;
 
 } // namespace
@@ -284,6 +285,8 @@ bool CutSearch::run(bool quick) {
   findBound();
   if (best >= unreachable)
     return false;
+  if (quick)
+    control.allow(quickUnits);
   if (model.problem.varyCuts && bound < best) {
     // Where the bound is loose its plans may be poor: simple rules are other places to start from.
     improve(bestPlan);
@@ -292,8 +295,10 @@ bool CutSearch::run(bool quick) {
       if (Candidate start{simple, {}}; bound < best && chooseBest(start))
         improve(start);
   }
-  if (quick)
+  if (quick) {
+    control.allowAll();
     return true;
+  }
   // First for the optimum; if that takes too long, upwards from the bound in steps that fit.
   auto near = [&] { return best - bound <= bound / 100; };
   if (bound < best && !search(best - 1, near() ? shortLook : fullLook)) {

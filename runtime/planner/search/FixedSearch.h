@@ -21,12 +21,6 @@ struct SearchOutcome {
 /// The action lists of the model's schedule; chunk c is on stage c mod stages.
 ActionLists listsOf(const PlanningModel &model);
 
-/// How much a search may look for.
-enum class Effort {
-  Proof, ///< the best plan and the highest bound that its work limits allow
-  Quick, ///< a good plan
-};
-
 /// Searches for the model's schedule, which must be a named one with enough layers for its chunks.
 /// The result is none if no plan was found; `nothingFits` then says whether there is none.
 std::optional<SearchOutcome> searchFixed(const PlanningModel &model, SearchControl &control,

@@ -203,6 +203,27 @@ std::string tooFewLayers(const Problem &problem) {
 
 } // namespace
 
+bool exceedsAllMemory(const PlanningModel &model) {
+  __int128 limit = 0, held = 0;
+  for (int64_t r = 0; r < model.stages; ++r) {
+    if (model.memoryOf(r) == unreachable)
+      return false;
+    limit += model.memoryOf(r);
+  }
+  int64_t largestWorkspace = 0;
+  for (int64_t l = 0; l < model.layers; ++l) {
+    int64_t saved = unreachable, workspace = unreachable;
+    for (const LoadModel &load : model.loads)
+      for (const RematOption &option : load.remat[l]) {
+        saved = std::min(saved, option.savedBytes);
+        workspace = std::min(workspace, option.workspaceBytes);
+      }
+    held += model.paramSum[l + 1] - model.paramSum[l] + saved;
+    largestWorkspace = std::max(largestWorkspace, workspace);
+  }
+  return held + largestWorkspace > limit;
+}
+
 std::string explainInfeasible(const PlanningModel &model, double seconds) {
   SearchControl clock(seconds);
   const Problem &problem = model.problem;

@@ -7,6 +7,11 @@
 
 namespace omnibal::planner {
 
+/// Returns true if all layers together need more than all stages have, so that no plan fits,
+/// whatever its schedule and its chunks: before a stage's last chunk runs a micro-batch backward,
+/// all of its chunks hold what they saved of it.
+bool exceedsAllMemory(const PlanningModel &model);
+
 /// Returns an empty string if some cuts fit when every layer keeps as little as it can. Otherwise
 /// it returns the proof: the stage and the layer for which no place is left, the bytes that are
 /// missing there, and how many bytes per stage, or how many stages, would be enough. After

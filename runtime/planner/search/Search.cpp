@@ -69,7 +69,7 @@ SearchResult searchPlan(const Problem &problem, const SearchOptions &options) {
   }
   bool nothingFits = false;
   std::optional<SearchOutcome> found =
-      any ? searchAuto(model, control) : searchFixed(model, control, Effort::Proof, &nothingFits);
+      any ? searchAuto(model, control) : searchFixed(model, control, options.effort, &nothingFits);
   result.seconds = control.elapsed();
   result.stoppedByTime = control.stoppedByTime();
   if (!found && (result.stoppedByTime || control.stoppedByWork()))

@@ -4,6 +4,7 @@
 
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/model/Problem.h"
+#include "runtime/planner/model/SearchControl.h"
 #include <optional>
 
 namespace omnibal::planner {
@@ -12,6 +13,7 @@ struct SearchOptions {
   double seconds = 10;      ///< time limit; every other limit counts work
   bool explains = true;     ///< says in detail why there is no plan, which takes a while
   int64_t work = INT64_MAX; ///< units of work (SearchControl) at most, the same on every machine
+  Effort effort = Effort::Proof; ///< for a named schedule
 };
 
 /// What `SearchResult::problem` says where there may be a plan all the same.

@@ -33,12 +33,16 @@ public:
   const Answer &of(int64_t stage, const std::vector<int64_t> &bounds);
 
 private:
-  struct Point;
+  struct Shape;
+  struct Points;
+  class Front;
   Answer find(int64_t stage, const std::vector<int64_t> &bounds);
   Answer cheapest(const std::vector<int64_t> &bounds) const;
-  std::vector<Point> extended(const std::vector<Point> &points, size_t chunk, int64_t layer) const;
-  void addBytes(int64_t stage, size_t chunk, int64_t layer, Point &point) const;
-  int64_t mostHeld(int64_t stage, const Point &point) const;
+  Points extended(int64_t stage, const Shape &shape, const Points &points, size_t chunk,
+                  int64_t layer, int64_t room);
+  void extend(int64_t stage, const Shape &shape, size_t chunk, int64_t layer, size_t option,
+              int64_t *point) const;
+  int64_t mostHeld(int64_t stage, const Shape &shape, const int64_t *point) const;
 
   const PlanningModel &model;
   const ActionOrder &order;

@@ -54,11 +54,12 @@ public:
   }
 
   std::optional<DivisionStep> plan(const RankCandidate &candidate, const std::string &schedule,
-                                   bool isOnly, std::string &why) override {
+                                   SearchPurpose purpose, std::string &why) override {
     last.problem = dividedBy(*costsOf(candidate.division, candidate.layoutPrice),
                              candidate.division, choice.limits.node);
     last.problem.schedule = schedule;
-    last.search = searchPlan(last.problem, isOnly ? only : ofSeveral());
+    last.search =
+        searchPlan(last.problem, purpose == SearchPurpose::Only ? only : ofSeveral(purpose));
     if (last.search.plan)
       return DivisionStep{last.search.plan->stepNs, last.search.lowerBoundNs};
     if (why.empty())
@@ -70,10 +71,11 @@ public:
   ChosenPlan kept;
 
 private:
-  SearchOptions ofSeveral() const {
+  static SearchOptions ofSeveral(SearchPurpose purpose) {
     SearchOptions options;
     options.seconds = secondsForOne;
     options.work = workForOne;
+    options.effort = purpose == SearchPurpose::Ranking ? Effort::Quick : Effort::Proof;
     return options;
   }
 

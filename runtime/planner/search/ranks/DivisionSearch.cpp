@@ -137,11 +137,14 @@ private:
   }
 
   void planAll() {
+    purpose = isOneDivision ? SearchPurpose::Only : SearchPurpose::OneOfSeveral;
     if (!isSearched || isOneDivision) {
       planWithEach({schedule});
       return;
     }
+    const SearchPurpose purposeAtLast = std::exchange(purpose, SearchPurpose::Ranking);
     planWithEach({"1f1b", "zb-h1"});
+    purpose = purposeAtLast;
     keepBestLayouts(/*isUndecided=*/true);
     // Those without a plan last: another schedule may need less memory.
     std::sort(report.candidates.begin(), report.candidates.end(),
@@ -218,8 +221,12 @@ private:
   void planOne(RankCandidate &candidate, const std::vector<std::string> &schedules) {
     if (candidate.isRefused)
       return;
-    candidate = {candidate.division,   candidate.boundNs, {}, {}, false, false, false,
-                 candidate.layoutPrice};
+    RankCandidate again;
+    again.division = candidate.division;
+    again.boundNs = candidate.boundNs;
+    again.layoutPrice = candidate.layoutPrice;
+    again.ranked = std::move(candidate.ranked);
+    candidate = std::move(again);
     if (!mayWin(candidate))
       return;
     planCosts(candidate, schedules);
@@ -256,22 +263,30 @@ private:
       return;
     std::string why;
     for (const std::string &each : schedules)
-      if (std::optional<DivisionStep> planned = planner.plan(candidate, each, isOneDivision, why))
-        consider(candidate, *planned, each == schedule);
+      if (std::optional<DivisionStep> planned = planner.plan(candidate, each, purpose, why))
+        consider(candidate, *planned, each);
+      else if (!candidate.stepNs && isProof(why)) // 1F1B is first, and ZB-H1 holds no less
+        break;
     if (candidate.stepNs)
       return;
-    candidate.isInfeasible =
-        why.find(noPlanInTime) == std::string::npos && why.find(noPlanFound) == std::string::npos;
+    candidate.isInfeasible = isProof(why);
     candidate.ruledOut = std::move(why);
   }
 
-  void consider(RankCandidate &candidate, const DivisionStep &planned, bool isAsGiven) {
+  static bool isProof(const std::string &why) {
+    return why.find(noPlanInTime) == std::string::npos &&
+           why.find(noPlanFound) == std::string::npos;
+  }
+
+  void consider(RankCandidate &candidate, const DivisionStep &planned, const std::string &with) {
     // The bound of a schedule is none of another's.
-    if (planned.boundNs && isAsGiven)
+    if (planned.boundNs && with == schedule)
       candidate.boundNs = std::max(candidate.boundNs, *planned.boundNs);
     if (candidate.stepNs && *candidate.stepNs <= planned.stepNs)
       return;
     candidate.stepNs = planned.stepNs;
+    if (purpose == SearchPurpose::Ranking)
+      candidate.ranked = {with, planned.stepNs};
     if (best && best != &candidate && !isBetter(candidate, *best))
       return;
     best = &candidate;
@@ -294,8 +309,9 @@ private:
   const bool isSearched; ///< the schedule, too
   DivisionPlanner &planner;
   RankReport &report;
-  bool isOneDivision = false;    ///< which is planned as if it had been asked for
-  RankCandidate *best = nullptr; ///< until layouts are dropped
+  bool isOneDivision = false;
+  SearchPurpose purpose = SearchPurpose::OneOfSeveral; ///< of each plan
+  RankCandidate *best = nullptr;                       ///< until layouts are dropped
   int64_t boundOfDropped = std::numeric_limits<int64_t>::max();
 };
 

@@ -7,6 +7,12 @@
 
 namespace omnibal::planner {
 
+/// What a named schedule takes.
+struct NamedStep {
+  std::string schedule;
+  int64_t stepNs = 0;
+};
+
 /// A division of the ranks, and what became of it.
 struct RankCandidate {
   RankDivision division;
@@ -18,6 +24,8 @@ struct RankCandidate {
   bool isChosen = false;
   /// Of memory, at which its layouts were searched, where that was not the usual price.
   std::optional<double> layoutPrice = std::nullopt;
+  /// The better of the schedules that it was ranked by.
+  std::optional<NamedStep> ranked = std::nullopt;
 };
 
 struct RankReport {
@@ -36,6 +44,11 @@ struct DivisionStep {
 
 /// Knows what stages cost under a division, and plans it. Layouts of a division's layers that trade
 /// memory for time differ by a price; no price stands for the usual one.
+/// What a search for one division is for: `Ranking` needs a good plan and no proof, since the best
+/// ones are planned again; `OneOfSeveral` makes the plan that may be chosen; `Only` may take as
+/// long as if the division had been asked for.
+enum class SearchPurpose : uint8_t { Ranking, OneOfSeveral, Only };
+
 class DivisionPlanner {
 public:
   virtual ~DivisionPlanner() = default;
@@ -57,10 +70,10 @@ public:
                                             const std::vector<std::string> &schedules,
                                             int64_t bestNs) = 0;
 
-  /// Plans a candidate. Says in `why` why there is no plan, unless a reason stands there. `isOnly`:
-  /// there is no other division, so it may take as long as if it had been asked for.
+  /// Plans a candidate for that purpose. Says in `why` why there is no plan, unless a reason
+  /// stands there.
   virtual std::optional<DivisionStep> plan(const RankCandidate &candidate,
-                                           const std::string &schedule, bool isOnly,
+                                           const std::string &schedule, SearchPurpose purpose,
                                            std::string &why) = 0;
   /// The plan that was made last is the best so far.
   virtual void keepPlan() = 0;
@@ -82,7 +95,7 @@ enum class DivisionSearchEnd : uint8_t { Chosen, NoDivision, Refused, NoneFits }
 /// Plans every division of the ranks with at most `layers` stages that could be the best. A
 /// division whose bound is not below a step that was found is passed over. Of equal steps the one
 /// of fewer parts, then without ZeRO-1, then of fewer stages. Where the schedule is to be searched
-/// ("auto" or "per-step"), too, all divisions are planned with 1F1B and ZB-H1 first, and only the
+/// ("auto" or "per-step"), too, all divisions are ranked by 1F1B and ZB-H1 first, and only the
 /// `mostSearched` best, and of them those whose step is then less than `farBehind` times the best,
 /// get a schedule of their own. The `mostSearched` best are planned at prices between, too.
 DivisionSearchEnd searchDivisions(const RankLimits &limits, int64_t layers,

@@ -3,6 +3,8 @@
 #include "runtime/planner/evaluate/Simulator.h"
 #include "runtime/planner/evaluate/VerifyPlan.h"
 #include "runtime/planner/model/ScheduleRules.h"
+#include "runtime/planner/search/Exhaustive.h"
+#include "runtime/planner/search/Infeasible.h"
 #include "runtime/planner/search/Search.h"
 #include "test/unit/runtime/planner/RandomProblem.h"
 #include <gtest/gtest.h>
@@ -164,6 +166,51 @@ TEST(Auto, SaysWhatDoesNotFit) {
   problem.cluster.stages = 100;
   why = searchPlan(problem, {}).problem;
   EXPECT_NE(why.find("100 stages need at least as many layers"), std::string::npos) << why;
+}
+
+/// One micro-batch, of which every layer keeps 8 bytes, or 1 and 7 for a while.
+TEST(Auto, WhatAllStagesHaveIsCounted) {
+  Problem problem;
+  problem.schedule = "auto";
+  problem.microbatches = 1;
+  problem.cluster.stages = 2;
+  for (int64_t i = 0; i < 4; ++i) {
+    Layer layer;
+    layer.name = "layer" + std::to_string(i);
+    layer.kind = "language";
+    layer.forwardNs = layer.inputGradNs = layer.weightGradNs = 10;
+    layer.paramBytes = 20;
+    layer.remat = {{"keep", 8, 0, 0}, {"full", 1, 10, 7}};
+    problem.layers.push_back(layer);
+  }
+  // Two layers a stage: 40 for parameters, and 16 for both kept or, 7 of them for a while, 9.
+  for (auto [limit, isPossible] : {std::pair(49, true), std::pair(48, false)}) {
+    problem.cluster.memoryBytes = {limit};
+    EXPECT_EQ(searchPlan(problem, {}).plan.has_value(), isPossible) << limit;
+  }
+  // All stages: 80 + 4, and no workspace, as keeping needs none.
+  for (auto [limit, isExceeded] : {std::pair(42, false), std::pair(41, true)}) {
+    problem.cluster.memoryBytes = {limit};
+    EXPECT_EQ(exceedsAllMemory(PlanningModel(problem)), isExceeded) << limit;
+  }
+  problem.cluster.memoryBytes = {43, 41};
+  EXPECT_FALSE(exceedsAllMemory(PlanningModel(problem)));
+  problem.cluster.memoryBytes.clear();
+  EXPECT_FALSE(exceedsAllMemory(PlanningModel(problem)));
+}
+
+TEST(Auto, NoPlanThatFitsExceedsAllMemory) {
+  int feasible = 0, exceeded = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    std::optional<Plan> best = solveExhaustively(problem);
+    const bool isExceeded = exceedsAllMemory(PlanningModel(problem));
+    feasible += best.has_value();
+    exceeded += isExceeded;
+    EXPECT_FALSE(best && isExceeded) << "seed " << seed;
+  }
+  EXPECT_GE(feasible, 300);
+  EXPECT_GE(exceeded, 5);
 }
 
 } // namespace

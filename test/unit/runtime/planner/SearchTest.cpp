@@ -46,6 +46,30 @@ TEST(Search, SplitBackwardsAndSeveralChunksEqualTheExhaustiveSolver) {
   EXPECT_GE(count.infeasible, 20);
 }
 
+/// Good plans of named schedules, and bounds that hold.
+TEST(Search, WithLittleEffortPlansAreGoodAllTheSame) {
+  int feasible = 0;
+  double worst = 1;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    Problem problem = randomChunkProblem(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + " " + problem.schedule);
+    std::optional<Plan> best = solveExhaustively(problem);
+    SearchOptions options;
+    options.effort = Effort::Quick;
+    SearchResult found = searchPlan(problem, options);
+    EXPECT_EQ(found.plan.has_value(), best.has_value()) << found.problem;
+    if (!best || !found.plan)
+      continue;
+    ++feasible;
+    EXPECT_LE(found.lowerBoundNs, best->stepNs);
+    EXPECT_GE(found.plan->stepNs, best->stepNs);
+    worst = std::max(worst,
+                     static_cast<double>(found.plan->stepNs) / static_cast<double>(best->stepNs));
+  }
+  EXPECT_GE(feasible, 300);
+  EXPECT_LE(worst, 1.25);
+}
+
 TEST(Search, GivenCutsStay) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Problem problem = randomProblem(seed);
