@@ -65,7 +65,8 @@ public:
     PlanChoices choices = given;
     choices.schedule = schedule;
     choices.ranked = candidate.ranked;
-    choices.explains = !candidate.stepNs; // with another schedule: nobody asks why not with this
+    // The first reason stays, and where another schedule has a plan nobody asks.
+    choices.explains = !candidate.stepNs && why.empty();
     choices.microbatches = candidate.division.microbatches;
     if (purpose == planner::SearchPurpose::Ranking)
       choices.effort = planner::Effort::Quick;

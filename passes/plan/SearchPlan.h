@@ -29,7 +29,8 @@ struct PlanChoices {
   double seconds = 10;         ///< that a search may take
   int64_t work = INT64_MAX;    ///< units of work (SearchControl) that a search may take
   planner::Effort effort = planner::Effort::Proof;
-  /// With schedule "auto": the better of 1F1B and ZB-H1, if a plan was made with each.
+  /// With schedule "auto": the better of the plans that were made with 1F1B and ZB-H1 before; only
+  /// where the search finds none as good is this schedule planned again.
   std::optional<planner::NamedStep> ranked;
   std::string planFile; ///< a plan by hand; wins over method, remat and schedule where it says so
   /// What other training modes of the program say (ModePlans.h); empty: nothing is given.

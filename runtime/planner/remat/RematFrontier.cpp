@@ -36,53 +36,55 @@ void mergeRuns(Points &points, std::vector<size_t> ends, Points &scratch) {
   }
 }
 
-/// Points with one workspace as (split bytes, least recomputation with at most as many): one grows
-/// while the other falls.
+/// Points that are alike in one number as (another number, least recomputation with at most that):
+/// one grows while the other falls.
 class Stairs {
-  template <typename Steps> static auto firstAbove(Steps &steps, int64_t splitBytes) {
-    return std::upper_bound(steps.begin(), steps.end(), std::make_pair(splitBytes, unreachable));
+  template <typename Steps> static auto firstAbove(Steps &steps, int64_t place) {
+    return std::upper_bound(steps.begin(), steps.end(), std::make_pair(place, unreachable));
   }
 
 public:
-  explicit Stairs(int64_t workspaceBytes) : workspaceBytes(workspaceBytes) {}
+  explicit Stairs(int64_t alike) : alike(alike) {}
 
-  bool beat(const Point &p) const {
-    if (workspaceBytes > p.workspaceBytes)
-      return false;
-    auto after = firstAbove(steps, p.splitBytes);
-    return after != steps.begin() && std::prev(after)->second <= p.recomputeNs;
+  bool beat(int64_t place, int64_t recomputeNs) const {
+    auto after = firstAbove(steps, place);
+    return after != steps.begin() && std::prev(after)->second <= recomputeNs;
   }
   /// Adds a point that the others do not beat.
-  void add(const Point &p) {
-    auto after = firstAbove(steps, p.splitBytes), last = after;
-    while (last != steps.end() && last->second >= p.recomputeNs)
+  void add(int64_t place, int64_t recomputeNs) {
+    auto after = firstAbove(steps, place), last = after;
+    while (last != steps.end() && last->second >= recomputeNs)
       ++last;
     after = steps.erase(after, last);
-    if (after != steps.begin() && std::prev(after)->first == p.splitBytes)
-      std::prev(after)->second = p.recomputeNs;
+    if (after != steps.begin() && std::prev(after)->first == place)
+      std::prev(after)->second = recomputeNs;
     else
-      steps.insert(after, {p.splitBytes, p.recomputeNs});
+      steps.insert(after, {place, recomputeNs});
   }
 
-  const int64_t workspaceBytes;
+  const int64_t alike;
 
 private:
   std::vector<std::pair<int64_t, int64_t>> steps;
 };
 
-/// Drops from points in order what another one beats or equals in all numbers.
+/// Drops from points in order what another one beats or equals in all numbers. Stairs are for one
+/// workspace each, of which there are few as layers are alike; without split bytes one is enough.
 void keepUndominated(Points &points, bool splits, SearchControl &control) {
-  std::vector<Stairs> stairs; // there are few workspaces, as layers are alike
+  std::vector<Stairs> stairs;
   size_t kept = 0;
   for (const Point &p : points) {
-    if (splits)
+    if (splits) // as if all were compared: the plans of a limit on work stay what they are
       control.spend(static_cast<int64_t>(kept) / 4 + 1);
-    if (std::any_of(stairs.begin(), stairs.end(), [&](const Stairs &each) { return each.beat(p); }))
+    const int64_t alike = splits ? p.workspaceBytes : 0;
+    const int64_t place = splits ? p.splitBytes : p.workspaceBytes;
+    if (std::any_of(stairs.begin(), stairs.end(), [&](const Stairs &each) {
+          return each.alike <= alike && each.beat(place, p.recomputeNs);
+        }))
       continue;
-    auto own = std::find_if(stairs.begin(), stairs.end(), [&](const Stairs &each) {
-      return each.workspaceBytes == p.workspaceBytes;
-    });
-    (own == stairs.end() ? stairs.emplace_back(p.workspaceBytes) : *own).add(p);
+    auto own = std::find_if(stairs.begin(), stairs.end(),
+                            [&](const Stairs &each) { return each.alike == alike; });
+    (own == stairs.end() ? stairs.emplace_back(alike) : *own).add(place, p.recomputeNs);
     points[kept++] = p;
   }
   points.resize(kept);

@@ -7,9 +7,10 @@
 
 namespace omnibal::planner {
 
-/// Returns true if all layers together need more than all stages have, so that no plan fits,
-/// whatever its schedule and its chunks: before a stage's last chunk runs a micro-batch backward,
-/// all of its chunks hold what they saved of it.
+/// Returns true if all layers together need more than all stages have, so that no plan of a search
+/// fits, whatever its schedule and its chunks: its lists run a micro-batch backward on a stage's
+/// last chunk while all of the stage's chunks hold what they saved of it. (Lists by hand may do
+/// without that where chunks give each other no gradients.)
 bool exceedsAllMemory(const PlanningModel &model);
 
 /// Returns an empty string if some cuts fit when every layer keeps as little as it can. Otherwise

@@ -140,9 +140,10 @@ void StageChoices::extend(int64_t stage, const Shape &shape, size_t chunk, int64
 }
 
 int64_t StageChoices::mostHeld(int64_t stage, const Shape &shape, const int64_t *point) const {
-  const int64_t *saved = point + shape.recompute, *split = saved + shape.recompute;
+  const int64_t *saved = point + shape.recompute;
   if (model.loads.size() == 1)
     return shape.held == 0 ? 0 : std::max<int64_t>(0, *std::max_element(saved, saved + shape.held));
+  const int64_t *split = saved + shape.recompute;
   int64_t most = 0, now = 0;
   for (const Action &a : order.lists().actions[stage]) {
     size_t at = order.numberOnStage(a.chunk) * model.loads.size() + model.loadOf[a.microbatch];

@@ -142,9 +142,9 @@ private:
       planWithEach({schedule});
       return;
     }
-    const SearchPurpose purposeAtLast = std::exchange(purpose, SearchPurpose::Ranking);
+    purpose = SearchPurpose::Ranking;
     planWithEach({"1f1b", "zb-h1"});
-    purpose = purposeAtLast;
+    purpose = SearchPurpose::OneOfSeveral;
     keepBestLayouts(/*isUndecided=*/true);
     // Those without a plan last: another schedule may need less memory.
     std::sort(report.candidates.begin(), report.candidates.end(),
@@ -246,6 +246,7 @@ private:
       return;
     RankCandidate again = candidate;
     again.layoutPrice = price;
+    again.ranked.reset();
     again.boundNs = boundOf(again);
     again.isInfeasible = false;
     again.ruledOut.clear();
@@ -265,17 +266,11 @@ private:
     for (const std::string &each : schedules)
       if (std::optional<DivisionStep> planned = planner.plan(candidate, each, purpose, why))
         consider(candidate, *planned, each);
-      else if (!candidate.stepNs && isProof(why)) // 1F1B is first, and ZB-H1 holds no less
-        break;
     if (candidate.stepNs)
       return;
-    candidate.isInfeasible = isProof(why);
+    candidate.isInfeasible =
+        why.find(noPlanInTime) == std::string::npos && why.find(noPlanFound) == std::string::npos;
     candidate.ruledOut = std::move(why);
-  }
-
-  static bool isProof(const std::string &why) {
-    return why.find(noPlanInTime) == std::string::npos &&
-           why.find(noPlanFound) == std::string::npos;
   }
 
   void consider(RankCandidate &candidate, const DivisionStep &planned, const std::string &with) {

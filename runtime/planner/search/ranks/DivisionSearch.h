@@ -42,13 +42,13 @@ struct DivisionStep {
   std::optional<int64_t> boundNs;
 };
 
-/// Knows what stages cost under a division, and plans it. Layouts of a division's layers that trade
-/// memory for time differ by a price; no price stands for the usual one.
 /// What a search for one division is for: `Ranking` needs a good plan and no proof, since the best
 /// ones are planned again; `OneOfSeveral` makes the plan that may be chosen; `Only` may take as
 /// long as if the division had been asked for.
 enum class SearchPurpose : uint8_t { Ranking, OneOfSeveral, Only };
 
+/// Knows what stages cost under a division, and plans it. Layouts of a division's layers that trade
+/// memory for time differ by a price; no price stands for the usual one.
 class DivisionPlanner {
 public:
   virtual ~DivisionPlanner() = default;
