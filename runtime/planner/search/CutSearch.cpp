@@ -6,9 +6,9 @@ namespace omnibal::planner {
 namespace {
 
 /// Units of work (SearchControl) of one look for better plans: about a second, and a fraction of it
-/// where the answer is within a percent already. `quickUnits`: of local search where there is to be
+/// where the answer is within a percent already. `quickLook`: of local search where there is to be
 /// no such look.
-constexpr int64_t fullLook = 120'000'000, shortLook = 60'000'000, quickUnits = 60'000'000;
+constexpr int64_t fullLook = 120'000'000, shortLook = 60'000'000, quickLook = 60'000'000;
 constexpr int64_t allLooks = 8 * fullLook;
 
 } // namespace
@@ -286,7 +286,7 @@ bool CutSearch::run(bool quick) {
   if (best >= unreachable)
     return false;
   if (quick)
-    control.allow(quickUnits);
+    control.allow(quickLook);
   if (model.problem.varyCuts && bound < best) {
     // Where the bound is loose its plans may be poor: simple rules are other places to start from.
     improve(bestPlan);
