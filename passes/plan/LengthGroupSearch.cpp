@@ -217,7 +217,7 @@ private:
     choices.schedule = request.schedule;
     choices.microbatches = candidate.group.microbatches;
     choices.givenCuts = cuts;
-    choices.explains = explains;
+    choices.searching.explains = explains;
     candidate.whyNot.clear();
     ScopedDiagnosticHandler quiet(module.getContext(), [&](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() == DiagnosticSeverity::Error && candidate.whyNot.empty())

@@ -65,15 +65,10 @@ public:
     PlanChoices choices = given;
     choices.schedule = schedule;
     choices.ranked = candidate.ranked;
-    // The first reason stays, and where another schedule has a plan nobody asks.
-    choices.explains = !candidate.stepNs && why.empty();
     choices.microbatches = candidate.division.microbatches;
-    if (purpose == planner::SearchPurpose::Ranking)
-      choices.effort = planner::Effort::Quick;
-    if (purpose != planner::SearchPurpose::Only) {
-      choices.work = planner::workForOne;
-      choices.seconds = planner::secondsForOne;
-    }
+    choices.searching = planner::optionsFor(purpose, given.searching);
+    // The first reason stays, and where another schedule has a plan nobody asks.
+    choices.searching.explains = !candidate.stepNs && why.empty();
     PartCopy &copy = copies.of(candidate.division, candidate.layoutPrice);
     writeCluster(*copy.module, planner::clusterOf(copy.problem.cluster, candidate.division, node));
     last = planQuietly(*copy.module, choices, why);

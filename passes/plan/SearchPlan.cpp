@@ -24,10 +24,8 @@ constexpr int mostRounds = 8;
 
 class StagePlanner {
 public:
-  StagePlanner(ModuleOp module, PlanChoices choices) : module(module), choices(std::move(choices)) {
-    searching = {this->choices.seconds, this->choices.explains, this->choices.work,
-                 this->choices.effort};
-  }
+  StagePlanner(ModuleOp module, PlanChoices choices)
+      : module(module), choices(std::move(choices)) {}
 
   FailureOr<StagePlan> run() {
     // The lists that serve every step are searched as those of "auto".
@@ -100,10 +98,9 @@ private:
   /// What fails leaves another plan in place, so nobody asks why.
   template <typename F> LogicalResult quietly(F run) {
     ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
-    const planner::SearchOptions before = searching;
-    searching.explains = false;
+    const bool explains = std::exchange(choices.searching.explains, false);
     LogicalResult done = run();
-    searching = before;
+    choices.searching.explains = explains;
     return done;
   }
 
@@ -308,7 +305,8 @@ private:
 
   /// Cuts for the loads of the data, recomputation for full micro-batches.
   LogicalResult searchCuts() {
-    planner::SearchResult found = planner::searchForLoads(withOptions(result.problem), searching);
+    planner::SearchResult found =
+        planner::searchForLoads(withOptions(result.problem), choices.searching);
     if (!found.plan)
       return error() << "infeasible: " << found.problem;
     result.search = found.facts();
@@ -318,7 +316,7 @@ private:
 
   LogicalResult planGivenCuts() {
     planner::SearchResult found =
-        planner::planWithCuts(withOptions(result.problem), choices.givenCuts, searching);
+        planner::planWithCuts(withOptions(result.problem), choices.givenCuts, choices.searching);
     if (!found.plan)
       return error() << "infeasible: " << found.problem;
     result.plan = std::move(*found.plan);
@@ -377,7 +375,7 @@ private:
     if (!plan.actions.empty())
       return choices.planFile.empty() ? success() : verifyFile();
     if (plan.schedule == "auto") { // the search writes lists for these cuts
-      std::string why = planner::completePlan(withOptions(atCaps()), plan, searching);
+      std::string why = planner::completePlan(withOptions(atCaps()), plan, choices.searching);
       return why.empty() ? success() : LogicalResult(error() << "infeasible: " << why);
     }
     auto actions = planner::scheduleActions(plan.schedule, stages, choices.microbatches);
@@ -407,7 +405,7 @@ private:
     if (!plan.remat.empty())
       return success();
     if (choices.remat == "auto" && !result.problem.cluster.memoryBytes.empty()) {
-      if (std::string why = planner::completePlan(atCaps(), plan, searching); !why.empty())
+      if (std::string why = planner::completePlan(atCaps(), plan, choices.searching); !why.empty())
         return error() << "infeasible: " << why;
       if (!plan.remat.empty())
         return success();
@@ -451,7 +449,6 @@ private:
   FailureOr<layout::PlannedMemory> memory = failure();
   bool fixedByHand = false; ///< the options too
   bool isStepPlanned = false;
-  planner::SearchOptions searching;
   std::vector<int64_t> limits; ///< by stage; empty: none
   std::optional<planner::ChunkLayout> stepLayout;
 };

@@ -7,7 +7,7 @@
 #include "runtime/planner/evaluate/Simulator.h"
 #include "runtime/planner/json/PlanJson.h"
 #include "runtime/planner/model/Problem.h"
-#include "runtime/planner/model/SearchControl.h"
+#include "runtime/planner/search/Search.h"
 #include "runtime/planner/search/ranks/DivisionSearch.h"
 #include <optional>
 
@@ -25,10 +25,7 @@ struct PlanChoices {
   std::string schedule = "1f1b"; ///< as planner::scheduleActions knows them
   int64_t microbatches = 4;
   bool subMicrobatches = true; ///< plans of single steps may divide micro-batches by their tiles
-  bool explains = true;        ///< what does not fit, in detail
-  double seconds = 10;         ///< that a search may take
-  int64_t work = INT64_MAX;    ///< units of work (SearchControl) that a search may take
-  planner::Effort effort = planner::Effort::Proof;
+  planner::SearchOptions searching; ///< of each search
   /// With schedule "auto": the better of the plans that were made with 1F1B and ZB-H1 before; only
   /// where the search finds none as good is this schedule planned again.
   std::optional<planner::NamedStep> ranked;

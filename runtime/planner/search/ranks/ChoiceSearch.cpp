@@ -58,8 +58,7 @@ public:
     last.problem = dividedBy(*costsOf(candidate.division, candidate.layoutPrice),
                              candidate.division, choice.limits.node);
     last.problem.schedule = schedule;
-    last.search =
-        searchPlan(last.problem, purpose == SearchPurpose::Only ? only : ofSeveral(purpose));
+    last.search = searchPlan(last.problem, optionsFor(purpose, only));
     if (last.search.plan)
       return DivisionStep{last.search.plan->stepNs, last.search.lowerBoundNs};
     if (why.empty())
@@ -71,14 +70,6 @@ public:
   ChosenPlan kept;
 
 private:
-  static SearchOptions ofSeveral(SearchPurpose purpose) {
-    SearchOptions options;
-    options.seconds = secondsForOne;
-    options.work = workForOne;
-    options.effort = purpose == SearchPurpose::Ranking ? Effort::Quick : Effort::Proof;
-    return options;
-  }
-
   const PlanChoice &choice;
   const SearchOptions &only;
   std::map<std::string, Problem> different; ///< by their text

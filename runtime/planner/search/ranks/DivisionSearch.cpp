@@ -1,6 +1,5 @@
 #include "runtime/planner/search/ranks/DivisionSearch.h"
 #include "runtime/planner/model/ProblemSize.h"
-#include "runtime/planner/search/Search.h"
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -315,6 +314,16 @@ private:
 const RankCandidate &RankReport::chosen() const {
   return *std::find_if(candidates.begin(), candidates.end(),
                        [](const RankCandidate &each) { return each.isChosen; });
+}
+
+SearchOptions optionsFor(SearchPurpose purpose, const SearchOptions &only) {
+  if (purpose == SearchPurpose::Only)
+    return only;
+  SearchOptions options = only;
+  options.seconds = secondsForOne;
+  options.work = workForOne;
+  options.effort = purpose == SearchPurpose::Ranking ? Effort::Quick : Effort::Proof;
+  return options;
 }
 
 DivisionSearchEnd searchDivisions(const RankLimits &limits, int64_t layers,

@@ -2,6 +2,7 @@
 #ifndef RUNTIME_PLANNER_SEARCH_RANKS_DIVISIONSEARCH_H
 #define RUNTIME_PLANNER_SEARCH_RANKS_DIVISIONSEARCH_H
 
+#include "runtime/planner/search/Search.h"
 #include "runtime/planner/search/ranks/RankCandidates.h"
 #include <string>
 
@@ -87,6 +88,9 @@ constexpr double leastGain = 1.001;
 /// seconds only against a machine that does next to nothing.
 constexpr int64_t workForOne = int64_t{1} << 29;
 constexpr double secondsForOne = 120;
+
+/// `only`: of a division that is asked for.
+SearchOptions optionsFor(SearchPurpose purpose, const SearchOptions &only);
 
 /// `NoDivision`: no division gives all replicas equally many micro-batches. `Refused`: the model
 /// cannot be divided like the first candidate of the report. `NoneFits`: none has a plan.

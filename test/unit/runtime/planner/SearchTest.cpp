@@ -50,7 +50,8 @@ TEST(Search, SplitBackwardsAndSeveralChunksEqualTheExhaustiveSolver) {
 double compareQuickWithAllPlans(Problem (*make)(uint64_t), uint64_t seeds) {
   SearchOptions options;
   options.effort = Effort::Quick;
-  double worst = 0;
+  double worst = 1;
+  int feasible = 0;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     Problem problem = make(seed);
     SCOPED_TRACE("seed " + std::to_string(seed) + " " + problem.schedule);
@@ -59,20 +60,20 @@ double compareQuickWithAllPlans(Problem (*make)(uint64_t), uint64_t seeds) {
     EXPECT_EQ(found.plan.has_value(), best.has_value()) << found.problem;
     if (!best || !found.plan)
       continue;
+    ++feasible;
     EXPECT_LE(found.lowerBoundNs, best->stepNs);
     EXPECT_GE(found.plan->stepNs, best->stepNs);
     worst = std::max(worst,
                      static_cast<double>(found.plan->stepNs) / static_cast<double>(best->stepNs));
   }
+  EXPECT_GE(feasible, 200);
   return worst;
 }
 
 TEST(Search, WithLittleEffortPlansAreGoodAllTheSame) {
   for (double worst : {compareQuickWithAllPlans(randomProblem, 600),
-                       compareQuickWithAllPlans(randomChunkProblem, 600)}) {
-    EXPECT_GE(worst, 1); // something was compared
+                       compareQuickWithAllPlans(randomChunkProblem, 600)})
     EXPECT_LE(worst, 1.25);
-  }
 }
 
 TEST(Search, GivenCutsStay) {
