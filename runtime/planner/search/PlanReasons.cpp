@@ -8,11 +8,11 @@ using rt::fixed;
 using rt::milliseconds;
 namespace {
 
-constexpr double secondsForOne = 1;
+constexpr double secondsForPlan = 1;
 
 /// The step of the best plan of a changed problem.
 std::optional<int64_t> bestStep(const Problem &problem) {
-  SearchResult found = searchPlan(problem, {secondsForOne});
+  SearchResult found = searchPlan(problem, {secondsForPlan});
   if (!found.plan)
     return std::nullopt;
   return found.plan->stepNs;
