@@ -42,7 +42,7 @@ struct Rank {
   std::vector<float> get(const float *from, int64_t count) {
     std::vector<float> values(count);
     EXPECT_OK(backend->read(from, count * 4, [&](const std::byte *bytes) {
-      std::memcpy(values.data(), bytes, count * 4);
+      std::copy_n(bytes, count * 4, reinterpret_cast<std::byte *>(values.data()));
       return Status::ok();
     }));
     return values;

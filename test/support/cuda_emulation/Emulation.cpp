@@ -223,15 +223,23 @@ struct Machine {
     fail(launchFailure, text);
   }
 
+  /// A block that failed has left its threads where they were. Their stacks go too: a sanitizer
+  /// still knows what was on them.
+  void dropAbandonedFibers() {
+    auto isAbandoned = [](const auto &thread) { return thread->fiber != nullptr; };
+    if (std::none_of(threads.begin(), threads.end(), isAbandoned))
+      return;
+    for (auto &t : threads)
+      t->fiber = nullptr;
+    freeFibers.clear();
+    fibers.clear();
+  }
+
   void runBlock() {
     std::fill(shared.begin(), shared.end(), guardByte);
     // Reading shared memory that nobody wrote gives NaN.
     std::fill_n(shared.begin() + guardBytes, sharedBytes, static_cast<unsigned char>(0xff));
-    for (auto &t : threads)
-      t->fiber = nullptr; // those of a block that failed are abandoned
-    freeFibers.clear();
-    for (auto &fiber : fibers)
-      freeFibers.push_back(fiber.get());
+    dropAbandonedFibers();
     for (int i = 0; i < count; ++i) {
       threads[i]->state = State::Ready;
       threads[i]->copies.clear();
