@@ -60,7 +60,8 @@ inline CLI::Validator wholeNumberOf64Bits() {
   return CLI::Validator(isGood, "");
 }
 
-/// Bytes: a whole number from 1 on, which may be written as 3e10; becomes its digits.
+/// Bytes: a whole number from 1 on, which may be written as 3e10; becomes its digits. An option of
+/// the type name BYTES takes such a number in a file of options, too.
 inline CLI::Validator byteCount() {
   auto spell = [](std::string &text) -> std::string {
     if (wholeNumber(1, INT64_MAX)(text).empty())

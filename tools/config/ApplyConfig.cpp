@@ -128,6 +128,7 @@ private:
       return truthOf(value) ? "" : "true or false";
     case OptionKind::Whole:
       return isWhole || isText ? "" : "a whole number";
+    case OptionKind::Bytes:
     case OptionKind::Real:
       return isNumber || isText ? "" : "a number";
     case OptionKind::Text:
@@ -205,6 +206,7 @@ OptionKind kindOf(const CLI::Option &option) {
     return OptionKind::Flag;
   const std::string type = option.get_type_name();
   return type.starts_with("INT") || type.starts_with("UINT") ? OptionKind::Whole
+         : type.starts_with("BYTES")                         ? OptionKind::Bytes
          : type.starts_with("FLOAT")                         ? OptionKind::Real
                                                              : OptionKind::Text;
 }

@@ -25,7 +25,7 @@ const std::vector<std::string> &sharedKeys();
 std::string tableOf(const CLI::App &app);
 
 /// What an option takes, told by the names that CLI11 gives to types.
-enum class OptionKind { Flag, Whole, Real, Text };
+enum class OptionKind { Flag, Whole, Bytes, Real, Text };
 OptionKind kindOf(const CLI::Option &option);
 /// Whether it takes several values.
 bool takesSeveral(const CLI::Option &option);

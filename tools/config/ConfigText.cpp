@@ -46,11 +46,12 @@ std::string valueText(OptionKind kind, const std::string &text) {
   int64_t whole = 0;
   uint64_t large = 0;
   double real = 0;
+  const bool isWhole = kind == OptionKind::Whole || kind == OptionKind::Bytes;
   // TOML has no whole numbers above those of int64.
-  if (kind == OptionKind::Whole && !text.starts_with("-") &&
-      CLI::detail::lexical_cast(text, large) && large > INT64_MAX)
+  if (isWhole && !text.starts_with("-") && CLI::detail::lexical_cast(text, large) &&
+      large > INT64_MAX)
     return quotedText(std::to_string(large));
-  if (kind == OptionKind::Whole && CLI::detail::lexical_cast(text, whole))
+  if (isWhole && CLI::detail::lexical_cast(text, whole))
     return std::to_string(whole);
   if (kind == OptionKind::Real && CLI::detail::lexical_cast(text, real)) {
     char digits[64];

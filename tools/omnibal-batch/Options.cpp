@@ -179,6 +179,7 @@ bool parseCommandLine(int argc, char **argv, ToolOptions &o, int &exitCode) {
                "Choose the caps by predicted step time, with the figures of --cost, and say why");
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes,
                  "For --auto: memory of a rank in bytes, as 3e10 or in digits (default: no limit)")
+      ->type_name("BYTES")
       ->transform(byteCount());
   app.add_option("--samples-per-step", o.samplesPerStep,
                  "For --auto: samples of a step, all ranks together")

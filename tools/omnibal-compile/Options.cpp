@@ -117,6 +117,7 @@ void describePlan(CLI::App &app, Options &o) {
   app.option_defaults()->group("Plan of the pipeline");
   app.add_option("--memory-limit-bytes", o.memoryLimitBytes,
                  "memory of one stage, bytes, as 8e10 or in digits")
+      ->type_name("BYTES")
       ->transform(rt::byteCount());
   app.add_option("--partition", o.partition, "how stages are cut")
       ->capture_default_str()

@@ -48,6 +48,18 @@ TEST_F(ApplyConfig, ANumberMayBeAText) {
   }
 }
 
+TEST_F(ApplyConfig, BytesMayHaveAnExponent) {
+  for (const char *value : {"8e10", "80000000000", "80_000_000_000", "8.0e10", "\"8e10\""}) {
+    const Parsed p = parse({}, std::string("memory = ") + value + "\n");
+    ASSERT_TRUE(p.goesOn) << p.said;
+    EXPECT_EQ(p.memory, 80000000000);
+    EXPECT_NE(p.config.find("\nmemory = 80000000000\n"), std::string::npos) << p.config;
+  }
+  EXPECT_EQ(problem("memory = 1.5\n"), "omnibal.toml:1: \"memory\": 1.5 is not a whole number of "
+                                       "bytes from 1 to 9223372036854775807");
+  EXPECT_EQ(problem("memory = true\n"), "omnibal.toml:1: \"memory\" is a number, not true");
+}
+
 TEST_F(ApplyConfig, ATextMayBeANumber) {
   const Parsed p = parse({}, "program = 17\nname = 0.5\ndata = [\"x\", 3]\nrule = 100\n");
   ASSERT_TRUE(p.goesOn) << p.said;

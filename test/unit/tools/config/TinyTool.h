@@ -19,6 +19,7 @@ struct Parsed {
   std::string program;
   int64_t steps = 7, tiles = 0, every = 0;
   uint64_t seed = 0;
+  int64_t memory = 0;
   double rate = 0.25, minutes = 10;
   std::optional<double> coefficient;
   bool overwrite = false;
@@ -84,6 +85,7 @@ private:
         ->excludes(every)
         ->capture_default_str();
     app.add_option("--seed", p.seed, "one of 64 bits")->check(rt::wholeNumberOf64Bits());
+    app.add_option("--memory", p.memory, "bytes")->type_name("BYTES")->transform(rt::byteCount());
     app.option_defaults()->group("Others");
     app.add_flag("--overwrite", p.overwrite, "a flag");
     app.add_option("-n,--name", p.name, "a text");
