@@ -47,10 +47,7 @@ public:
       copyOwn();
       return Status::ok();
     case PartMoveKind::KeepFirst:
-      if (me == 0)
-        std::memmove(dst.data, src.data, bytesOf(src));
-      else
-        clear();
+      me == 0 ? keep() : clear();
       return Status::ok();
     }
     return Status::ok();
@@ -63,7 +60,12 @@ private:
   size_t bytesOf(const TensorView &view) const {
     return static_cast<size_t>(view.elements() * width);
   }
-  void clear() { std::memset(dst.data, 0, bytesOf(dst)); }
+  // A part that has nothing may have no memory either.
+  void clear() { std::fill_n(static_cast<std::byte *>(dst.data), bytesOf(dst), std::byte{0}); }
+  void keep() {
+    if (const size_t bytes = bytesOf(src); bytes > 0)
+      std::memmove(dst.data, src.data, bytes);
+  }
   PartSide source(int64_t part) const {
     return {&from, from ? from->of(part, parts()) : UnitRange()};
   }

@@ -121,7 +121,7 @@ private:
     }
   }
 
-  std::vector<uint32_t> membersOf(uint8_t home) const {
+  std::vector<uint32_t> membersOf(int32_t home) const {
     std::vector<uint32_t> members;
     for (size_t i = 0; i < homes.size(); ++i)
       if (homes[i] == home)
@@ -251,7 +251,7 @@ private:
       for (size_t k = i; k < i + ranks; ++k)
         missing += levels.back() - loads[k].cost;
     }
-    for (uint8_t home = shortestMode; home < mode; ++home) {
+    for (int32_t home = shortestMode; home < mode; ++home) {
       SamplePool pool = poolOf(home, missing);
       for (size_t i = 0; i < loads.size(); ++i)
         fill(pool, levels[i / ranks], loads[i], rows.groups[i], rows.filled);
@@ -272,7 +272,7 @@ private:
   }
 
   /// Enough random samples of a home for what is missing, several times over.
-  SamplePool poolOf(uint8_t home, double missing) {
+  SamplePool poolOf(int32_t home, double missing) {
     std::vector<uint32_t> members = membersOf(home);
     double mean = here().costOf(meanTiles, meanTokens);
     double wanted = 4 * missing / std::max(mean, 1e-9) + 65536;

@@ -90,8 +90,8 @@ AxisWeights::AxisWeights(int64_t from, int64_t to, ResampleFilter filter)
   std::vector<double> exact(static_cast<size_t>(most));
   for (int64_t element = 0; element < to; ++element) {
     const double center = (static_cast<double>(element) + 0.5) * scale;
-    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5));
-    const int64_t end = std::min(from, static_cast<int64_t>(center + support + 0.5));
+    const auto first = static_cast<int64_t>(std::max(0.0, std::floor(center - support + 0.5)));
+    const int64_t end = std::min(from, static_cast<int64_t>(std::floor(center + support + 0.5)));
     double sum = 0;
     for (int64_t i = 0; i < end - first; ++i) {
       exact[i] = valueOf(filter, (static_cast<double>(i + first) - center + 0.5) * narrow);
