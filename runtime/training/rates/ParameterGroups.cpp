@@ -1,5 +1,6 @@
 #include "runtime/training/rates/ParameterGroups.h"
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -109,8 +110,11 @@ private:
 /// what precedes the first block one more than that.
 int64_t layersAbove(const std::string &layer, int64_t blocks) {
   const std::string prefix = "vision.layers.";
-  if (layer.starts_with(prefix))
-    return blocks - std::atoll(layer.c_str() + prefix.size());
+  if (layer.starts_with(prefix)) {
+    int64_t number = 0; // and stays so where a name of a layer has none
+    std::from_chars(layer.data() + prefix.size(), layer.data() + layer.size(), number);
+    return blocks - number;
+  }
   return layer == "vision.embedding" ? blocks + 1 : 0;
 }
 
