@@ -8,33 +8,55 @@ using namespace mlir;
 namespace omnibal::analysis {
 namespace {
 
-void print(llvm::raw_ostream &out, Region &region, llvm::DenseMap<Value, int64_t> &numbers) {
-  auto number = [&](Value value) {
-    return numbers.try_emplace(value, static_cast<int64_t>(numbers.size())).first->second;
-  };
-  for (Block &block : region) {
-    for (BlockArgument argument : block.getArguments())
-      out << "^" << number(argument) << argument.getType();
-    for (Operation &op : block) {
-      out << "\n" << op.getName();
-      for (Value operand : op.getOperands())
-        out << " " << number(operand);
-      bool constant = isa<ConstantOp>(op);
-      if (!constant)
-        out << op.getAttrDictionary();
-      for (Value result : op.getResults()) {
-        out << ":" << number(result);
-        if (!constant)
-          out << result.getType();
-      }
-      for (Region &inner : op.getRegions()) {
-        out << "{";
-        print(out, inner, numbers);
-        out << "}";
-      }
+/// What a digest is of. To print a type or attributes takes long, and a function has few of them.
+class FunctionText {
+public:
+  explicit FunctionText(llvm::raw_ostream &out) : out(out) {}
+
+  void print(Region &region) {
+    for (Block &block : region) {
+      for (BlockArgument argument : block.getArguments())
+        out << "^" << number(argument) << textOf(argument.getType());
+      for (Operation &op : block)
+        print(op);
     }
   }
-}
+
+private:
+  void print(Operation &op) {
+    out << "\n" << op.getName();
+    for (Value operand : op.getOperands())
+      out << " " << number(operand);
+    bool constant = isa<ConstantOp>(op);
+    if (!constant)
+      out << textOf(op.getAttrDictionary());
+    for (Value result : op.getResults()) {
+      out << ":" << number(result);
+      if (!constant)
+        out << textOf(result.getType());
+    }
+    for (Region &inner : op.getRegions()) {
+      out << "{";
+      print(inner);
+      out << "}";
+    }
+  }
+
+  int64_t number(Value value) {
+    return numbers.try_emplace(value, static_cast<int64_t>(numbers.size())).first->second;
+  }
+
+  template <typename T> StringRef textOf(T printed) {
+    auto [place, isNew] = texts.try_emplace(printed.getAsOpaquePointer());
+    if (isNew)
+      llvm::raw_string_ostream(place->second) << printed;
+    return place->second;
+  }
+
+  llvm::raw_ostream &out;
+  llvm::DenseMap<Value, int64_t> numbers;
+  llvm::DenseMap<const void *, std::string> texts; ///< of types and attributes, which are unique
+};
 
 /// Whether a type has the symbols v or n.
 bool isOwn(Type type) {
@@ -44,11 +66,13 @@ bool isOwn(Type type) {
 }
 
 bool hasOwnShares(func::FuncOp function) {
-  return llvm::any_of(function.getArgumentTypes(), isOwn) ||
+  llvm::DenseSet<Type> seen;
+  auto isNewAndOwn = [&](Type type) { return seen.insert(type).second && isOwn(type); };
+  return llvm::any_of(function.getArgumentTypes(), isNewAndOwn) ||
          function
-             .walk([](Operation *op) {
-               return llvm::any_of(op->getResultTypes(), isOwn) ? WalkResult::interrupt()
-                                                                : WalkResult::advance();
+             .walk([&](Operation *op) {
+               return llvm::any_of(op->getResultTypes(), isNewAndOwn) ? WalkResult::interrupt()
+                                                                      : WalkResult::advance();
              })
              .wasInterrupted();
 }
@@ -65,8 +89,7 @@ std::string digestOf(func::FuncOp function, StringRef kernels, int64_t parts) {
     out << kernels;
   if (hasOwnShares(function))
     out << parts << " parts";
-  llvm::DenseMap<Value, int64_t> numbers;
-  print(out, function.getBody(), numbers);
+  FunctionText(out).print(function.getBody());
   return llvm::MD5::hash(llvm::arrayRefFromStringRef(out.str())).digest().str().str();
 }
 
