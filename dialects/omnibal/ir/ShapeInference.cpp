@@ -40,9 +40,12 @@ Polynomial productPolynomial(ArrayRef<SymbolicDim> dims) {
   for (const SymbolicDim &dim : dims) {
     Polynomial next;
     for (auto [power, c] : result) {
-      next[power] += c * dim.constant;
+      if (dim.constant != 0)
+        next[power] += c * dim.constant;
       const int64_t factors[] = {dim.perTile, dim.perToken, dim.perOwnTile, dim.perOwnToken};
       for (size_t symbol = 0; symbol < std::size(factors); ++symbol) {
+        if (factors[symbol] == 0)
+          continue;
         auto higher = power;
         ++higher[symbol];
         next[higher] += c * factors[symbol];
