@@ -63,7 +63,8 @@ LogicalResult gatherND(Evaluation &e, GatherNDOp op) {
   int64_t to = 0;
   for (int64_t b = 0; b < batches; ++b)
     for (int64_t t = 0; t < perBatch; ++t) {
-      auto offset = tupleOffset(op, in, &indices.ints[(b * perBatch + t) * length], length, batch);
+      auto offset =
+          tupleOffset(op, in, indices.ints.data() + (b * perBatch + t) * length, length, batch);
       if (failed(offset))
         return failure();
       for (int64_t i = 0; i < slice; ++i)
@@ -102,7 +103,7 @@ LogicalResult scatterND(Evaluation &e, ScatterNDOp op) {
   int64_t tuples = elementCount(ArrayRef<int64_t>(indices.shape).drop_back());
   int64_t slice = elementCount(ArrayRef<int64_t>(input.shape).drop_front(length));
   for (int64_t t = 0; t < tuples; ++t) {
-    auto offset = tupleOffset(op, input.shape, &indices.ints[t * length], length, 0);
+    auto offset = tupleOffset(op, input.shape, indices.ints.data() + t * length, length, 0);
     if (failed(offset))
       return failure();
     for (int64_t i = 0; i < slice; ++i)
@@ -226,7 +227,8 @@ LogicalResult imageMerge(Evaluation &e, ImageMergeOp op) {
     if (row >= count)
       return op.emitOpError() << "image row " << row << " is out of range for " << count
                               << " feature rows";
-    const double *from = row < 0 ? &text.floats[n * width] : &features.floats[row * width];
+    const double *from =
+        row < 0 ? text.floats.data() + n * width : features.floats.data() + row * width;
     std::copy(from, from + width, result.floats.begin() + n * width);
   }
   return success();
@@ -243,7 +245,7 @@ LogicalResult imageMergeGrad(Evaluation &e, ImageMergeGradOp op) {
     if (row >= count)
       return op.emitOpError() << "image row " << row << " is out of range for " << count
                               << " feature rows";
-    double *to = row < 0 ? &text.floats[n * width] : &features.floats[row * width];
+    double *to = row < 0 ? text.floats.data() + n * width : features.floats.data() + row * width;
     for (int64_t c = 0; c < width; ++c)
       to[c] += grad.floats[n * width + c];
   }
